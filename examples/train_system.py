@@ -16,9 +16,8 @@ from boostfeat.core.files import open_output, read_lines
 from boostfeat.model.model import Model
 from boostfeat.search.decoder.decoder import Decoder
 from boostfeat.search.decoder.output import write_nbest
-from boostfeat.search.decoder.search_options import SearchOptions
-from boostfeat.search.decoder.setup import read_setup
-from boostfeat.search.decoder.system import System
+from boostfeat.search.decoder.setup import SearchOptions, read_setup
+from boostfeat.search.decoder.system import PhraseSystem
 
 sys.path.insert(0, str(Path(__file__).with_name("make_data")))
 from training import read_bitext, train_system
@@ -29,7 +28,7 @@ def main(source: str, target: str, to_translate: str, folder: str) -> list[str]:
     sentences = [line for _, line in read_lines(to_translate)]
     ini = read_setup(train_system(*read_bitext(source, target), folder, only=sentences))
     print(f"system in {folder}: {time.monotonic() - started:.0f} s")
-    system = System.load(phrase_table=ini.phrase_table, lm=ini.lm, reordering_table=ini.reordering_table, only=sentences)
+    system = PhraseSystem.load(phrase_table=ini.phrase_table, lm=ini.lm, reordering_table=ini.reordering_table, only=sentences)
     decoder = Decoder(system, Model(ini.weights), SearchOptions(distortion_limit=ini.distortion_limit), extra=("count.log",))
     results = list(decoder.decode_all(sentences, threads=2))
     with open_output(Path(folder) / "input.nbest.xz") as stream:

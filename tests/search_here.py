@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from boostfeat.compare.systems import FitOptions, Fitted, Found, System, fitted_here, search_plan
+from boostfeat.compare.comparison_options import CompareOptions
+from boostfeat.compare.systems import Fitted, Found, System, fitted_here, search_plan
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.nbest import NBest
 
 
-def search(system: System, dev: NBest, select: NBest, options: FitOptions) -> Found:
+def search(system: System, dev: NBest, select: NBest, options: CompareOptions) -> Found:
     """Carry out the plan of a system."""
     scorer = Scorer(select)
     plan = search_plan(system, options, sign=scorer.metric(options.metric).sign)

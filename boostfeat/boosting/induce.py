@@ -13,9 +13,8 @@ and say how far margins are to be trusted (selection.calibration) and what each 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from itertools import count
 from typing import Any
 
 from ..core.arrays import Array
@@ -39,7 +38,7 @@ from .selection.expected_length import learn_length
 from .selection.penalty import chosen_penalty
 from .selection.template_set import TEMPLATES, Features, chosen_features
 from .selection.tree_count import ALL, chosen_count, counts_to_try, held_out_choices
-from .selection.trials import Tell, Trials, Why
+from .selection.trials import Tell, Trial, Trials, Why
 from .selection.waterfall import DECISION as DECIDED
 from .selection.waterfall import FIRST, KEY, OWN, TREES, waterfall
 from .selection.waterfall import TEMPLATES as TEMPLATED
@@ -109,19 +108,15 @@ def induce_on(
     elif so_far is not None and "tree_count" in so_far.config:
         model = learn(so_far.config["rounds"], kept_reasons(so_far))
     else:
-        models, lengths, done = [], [], count()
 
-        def report(row: Mapping[str, Any], model: Model) -> None:
-            if tell:
-                tell("number of trees", min(next(done), len(trials) * options.rounds), len(trials) * options.rounds)
+        def learn_part(_: int, trial: Trial, threads: int, step: Callable[[], None]) -> tuple[Model, Length | None]:
+            part, how = dev.take(trial.train), {**given, "threads": threads}
+            return all_rounds(part, None, options, callback=lambda *_: step(), **how), learn_length(part)
 
-        for trial in trials:
-            part = dev.take(trial.train)
-            models.append(all_rounds(part, None, options, callback=report, **given))
-            lengths.append(learn_length(part))
-            del part
-            give_back()
-        rounds, reasons = choices(trials, models, lengths, options, counts_to_try(options.rounds), n_init, features.own_rows)
+        fits = trials.side_by_side(learn_part, threads, told=("number of trees", options.rounds + 1, tell))
+        models, lengths = zip(*fits, strict=True)
+        counts = counts_to_try(options.rounds)
+        rounds, reasons = choices(trials, models, lengths, options, counts, n_init, features.own_rows, threads=threads)
         give_back()
         model = learn(rounds, {**why, **reasons})
     return with_plan(alone_where_better(dev, model), features.plan)
@@ -165,18 +160,19 @@ def choices(
     counts: Sequence[int],
     n_init: int,
     own_rows: Array | None,
+    *,
+    threads: int = 1,
 ) -> tuple[int, dict[str, Any]]:
     """Return the number of trees, and what the config says of it, the decision, the calibration and each part's worth."""
     metric = metric_of(options.metric, trials.dev)
-    held_out = held_out_choices(trials, models, options.metric, counts, n_init)
+    held_out = held_out_choices(trials, models, options.metric, counts, n_init, threads=threads)
     kept, why = chosen_count(metric, held_out.rows, counts, options.rule)
     reasons: dict[str, Any] = {"chosen_by": trials.by, "tree_count": why}
     ours, margin = held_out.rows[kept], held_out.margin[kept]
     if is_to_choose(options):
         cut = [model.truncated(n_init + counts[kept]) for model in models]
-        ours, margin, decision = chosen_way(
-            metric, ways_of_trials(trials, cut, lengths, options.metric), learn_length(trials.dev)
-        )
+        ways = ways_of_trials(trials, cut, lengths, options.metric, threads=threads)
+        ours, margin, decision = chosen_way(metric, ways, learn_length(trials.dev))
         reasons |= decision
     if held_out.ordered is not None and gain_of(metric, held_out.ordered) > gain_of(metric, ours):
         reasons[KEPT] = True

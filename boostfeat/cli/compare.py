@@ -22,6 +22,7 @@ from ..compare.paper_page import write_page
 from ..compare.papers import bitext_options, paper_of, paper_options
 from ..compare.runner import Folder, all_systems
 from ..compare.runner import compare as run_comparison
+from ..compare.systems import LINEAR
 from ..compare.table import Results, fitting, same_rows, table_rows
 from ..core.errors import InputError, plain
 from ..core.options import REQUIRED, argument, comma_list, methods, option
@@ -30,9 +31,8 @@ from ..features.feature_maker import FeatureMaker
 from ..features.options import ResourceFiles
 from ..report import write_report
 from ..search.loop.decoded_comparison import Decoding, compare_decoded, loop_comparison
-from ..search.loop.decoders import CommandDecoder, Decoder
-from ..search.loop.loop_options import LoopOptions
-from ..search.loop.weight_files import read_start
+from ..search.loop.decoders import CommandDecoder, LoopDecoder, read_start
+from ..search.loop.driver import LoopOptions
 from .console import FILES, Bar, Common, hide_ticker
 from .inputs import LIST, ListFlags, OutputFlags, feature_maker
 from .loop import reference_decoder, text_sets, with_unknown_words
@@ -123,9 +123,9 @@ def compare(o: Compare) -> None:
 def _refuse_idle(o: Compare, options: CompareOptions) -> None:
     """Raise for options that none of the systems has a use for."""
     systems = all_systems(options, FeatureMaker(o.files).registry)
-    if options.rounds is not None and not any(system.level for system in systems):
+    if options.rounds is not None and all(system.level is None or system.method == LINEAR for system in systems):
         raise InputError("--rounds does nothing without a system that is boosted, as boost-local; leave it out")
-    if options.min_count is not None and all(system.feature_set == "base" for system in systems):
+    if options.min_count is not None and not any(system.is_featurized for system in systems):
         raise InputError("--min-count does nothing without a system with features, as sparse/pro; leave it out")
 
 
@@ -136,7 +136,7 @@ def decoded_comparison(o: Compare, ini: str, options: CompareOptions) -> Results
     corpora, tests = text_sets(o.store, ref, o.select, select_ref, o.test, test_ref)
     start = read_start(ini)
     if texts.decoder is not None:
-        used: Decoder = CommandDecoder(texts.decoder, texts.nbest, ini=ini)
+        used: LoopDecoder = CommandDecoder(texts.decoder, texts.nbest, ini=ini)
         maker = FeatureMaker(o.files, seed=o.seed)
     else:
         reference = reference_decoder(ini, texts.nbest, [*corpora, *tests], o.files, seed=o.seed)

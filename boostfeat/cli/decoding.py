@@ -21,8 +21,7 @@ from ..features.known_words import doubts_about
 from ..features.options import TemplateFiles
 from ..formats import COUNTED, left_out, write
 from ..formats.importing import expand
-from ..formats.moses.ini import Ini
-from ..formats.moses.weight_files import read_weights
+from ..formats.moses.ini import Ini, read_weights
 from ..lists.agreement import lacking
 from ..lists.build import ReadOptions
 from ..lists.choices import Score, Scorer, first_choice, oracle_choice, texts
@@ -31,9 +30,8 @@ from ..metrics.metric import shown
 from ..model.model import Model
 from ..search.decoder.decoder import Decoded, Decoder
 from ..search.decoder.output import check_bars, graph_names, write_nbest, write_search_graph
-from ..search.decoder.search_options import SearchOptions
-from ..search.decoder.setup import Setup, read_setup
-from ..search.decoder.system import System
+from ..search.decoder.setup import SearchOptions, Setup, read_setup
+from ..search.decoder.system import PhraseSystem
 from ..search.graphs.graph import summarise
 from ..search.graphs.graph_files import SentenceGraph, read_graphs
 from ..search.graphs.oracle_path import OracleOptions, corpus_oracle, edit_oracle_lists, oracle_paths
@@ -150,7 +148,7 @@ def _decoder(o: Decode, sentences: list[str]) -> Decoder:
     limit = {} if said.distortion_limit is None else {"distortion_limit": said.distortion_limit}
     options = SearchOptions(**{**limit, **o.search})
     with o.reading("loading"):
-        system = System.load(phrase_table=phrase_table, lm=lm, reordering_table=tables["reordering_table"], only=sentences)
+        system = PhraseSystem.load(phrase_table=phrase_table, lm=lm, reordering_table=tables["reordering_table"], only=sentences)
     if not o.model:
         said.check(system.names, str(o.ini))
     maker = decoder_maker(o, o.files, phrase_table)
@@ -274,7 +272,7 @@ def rescore(o: Rescore) -> None:
         o.warn(f"{o.source}: {doubt}")
     if model:
         say_scores_alone(o, model, "a path")
-    scorer = EdgeScorer(model, vocab=plan, source=sentences)
+    scorer = EdgeScorer(model, plan=plan, source=sentences)
     with o.reading("rescoring"):
         by, lists, scores = _paths(o, scorer, sentences)
     missing = scorer.missing()

@@ -29,8 +29,7 @@ from ..lists.nbest import NBest
 from ..lists.store import read_store
 from ..model.decision import ways_to_decide
 from ..model.model import Model
-from ..search.loop.graph_lists import grown
-from ..search.loop.loop_options import GraphOptions
+from ..search.loop.graph_lists import GraphOptions, grown
 from .console import FILES, LEARNING
 from .inputs import check_lists, feature_maker, refuse_files, refuse_unused
 from .learning import LearningFlags, cluster_of, say_to_all

@@ -14,8 +14,7 @@ from ..lists.nbest import NBest
 from ..lists.store import read_store
 from ..model.model import Model
 from ..search.graphs.graph_mert import fit_graphs
-from ..search.loop.graph_lists import graphs_of, grown
-from ..search.loop.loop_options import GRAPHS, GraphOptions
+from ..search.loop.graph_lists import GRAPHS, GraphOptions, graphs_of, grown
 from ..tuners.base import Run
 from .console import FILES, LEARNING, Common
 from .decoding import core_names

@@ -11,9 +11,8 @@ from ..core.files import is_writable_target, open_output, read_head
 from ..core.options import REQUIRED, argument, option
 from ..features.groups import feature_groups
 from ..formats import left_out, write
-from ..formats.importing import Corpus, import_corpus
-from ..formats.join_files import read_other, read_tokens
-from ..formats.moses.weight_files import read_weights
+from ..formats.importing import Corpus, import_corpus, read_other, read_tokens
+from ..formats.moses.ini import read_weights
 from ..lists.build import UNITS, ReadOptions
 from ..lists.choices import Scorer, first_choice, mean_score, oracle_choice
 from ..lists.joining import join_column, join_list, join_tokens

@@ -17,17 +17,21 @@ from ..features.options import ResourceFiles, TemplateFiles
 from ..formats.importing import expand
 from ..lists.agreement import shown
 from ..model.model import Model
-from ..search.decoder.search_options import SearchOptions
-from ..search.decoder.setup import read_setup
-from ..search.loop.decoders import CommandDecoder, Corpus, Decoder, DecoderError, GraphDecoder
-from ..search.loop.driver import Result, run_loop, table_rows, test_lines
-from ..search.loop.learners import Learner, TreeLearner, TunerLearner
-from ..search.loop.loop_features import LoopFeatures
-from ..search.loop.loop_options import LoopOptions
+from ..search.decoder.setup import SearchOptions, read_setup
+from ..search.loop.decoders import (
+    CommandDecoder,
+    DecoderError,
+    GraphDecoder,
+    LoopDecoder,
+    ParallelText,
+    ReferenceDecoder,
+    kept_weights,
+    read_start,
+)
+from ..search.loop.driver import LoopOptions, Result, run_loop, table_rows, test_lines
+from ..search.loop.learners import Learner, LoopFeatures, TreeLearner, TunerLearner
 from ..search.loop.moses_decoder import MosesDecoder
 from ..search.loop.online import OnlineLearner
-from ..search.loop.reference_decoder import ReferenceDecoder
-from ..search.loop.weight_files import kept_weights, read_start
 from ..tuners.base import Groups
 from ..tuners.tuner_options import TUNER_OPTIONS
 from .console import FILES, LEARNING
@@ -165,11 +169,11 @@ def text_sets(
     select_ref: Sequence[str],
     tests: Sequence[str],
     test_ref: Sequence[str],
-) -> tuple[list[Corpus], list[Corpus]]:
+) -> tuple[list[ParallelText], list[ParallelText]]:
     """Return the sentences to learn from and to select by, and those of test sets."""
-    corpora = [Corpus.read("dev", source, ref)]
+    corpora = [ParallelText.read("dev", source, ref)]
     if select is not None:
-        corpora.append(Corpus.read("select", select, select_ref))
+        corpora.append(ParallelText.read("select", select, select_ref))
     return corpora, _tests(tests, test_ref)
 
 
@@ -178,13 +182,13 @@ def with_unknown_words(start: Model) -> Model:
     return replace(start, weights={"UnknownWordPenalty0": 1.0, **start.weights})
 
 
-def reference_decoder(ini: str, size: int, corpora: list[Corpus], files: ResourceFiles, *, seed: int) -> ReferenceDecoder:
+def reference_decoder(ini: str, size: int, corpora: list[ParallelText], files: ResourceFiles, *, seed: int) -> ReferenceDecoder:
     """Return the reference decoder with the files that an ini names; templates count in its phrase table."""
     none = dict.fromkeys(("phrase_table", "lm", "reordering_table"))
     return _reference(none, ini, {}, (), size, corpora, FeatureMaker(files, seed=seed))
 
 
-def _tests(inputs: Sequence[str], refs: Sequence[str]) -> list[Corpus]:
+def _tests(inputs: Sequence[str], refs: Sequence[str]) -> list[ParallelText]:
     """Return test sets, each with as many of the references; named by what they hold, so that another is not taken for it."""
     refs = expand(refs)
     n = len(refs) // max(1, len(inputs))
@@ -193,11 +197,13 @@ def _tests(inputs: Sequence[str], refs: Sequence[str]) -> list[Corpus]:
             f"--test-ref: expected references of {counted(len(inputs), 'test set')}, the same number of each, found "
             f"{counted(len(refs), 'file')}"
         )
-    found = [Corpus.read("test", path, refs[k * n : (k + 1) * n]) for k, path in enumerate(inputs)]
+    found = [ParallelText.read("test", path, refs[k * n : (k + 1) * n]) for k, path in enumerate(inputs)]
     return [replace(corpus, name=f"test-{digest_lines(corpus.source)[:8]}") for corpus in found]
 
 
-def _run(o: Loop, corpora: list[Corpus], decoder: Decoder, learner: Learner, start: Model, how: Mapping[str, Any]) -> Result:
+def _run(
+    o: Loop, corpora: list[ParallelText], decoder: LoopDecoder, learner: Learner, start: Model, how: Mapping[str, Any]
+) -> Result:
     """Run the loop, with progress; show the last lines of a decoder that fails."""
     with o.progress("loop") as bar:
         note = ""
@@ -233,7 +239,7 @@ def _show(o: Loop, result: Result) -> None:
     o.say_written(f"ended: {result.reason}; iteration {result.picked}", f"{o.output}/model.json")
 
 
-def _decoder(o: Loop, corpora: list[Corpus], maker: FeatureMaker) -> Decoder:
+def _decoder(o: Loop, corpora: list[ParallelText], maker: FeatureMaker) -> LoopDecoder:
     """Return what decodes: a command, search graphs, or the reference decoder."""
     if o.decoder == "moses":
         alone = o.static_only or o.method != "induce"  # trees look at phrase pairs, if there are any
@@ -256,7 +262,7 @@ def _reference(
     search: Mapping[str, Any],
     extra: tuple[str, ...],
     size: int,
-    corpora: list[Corpus],
+    corpora: list[ParallelText],
     maker: FeatureMaker,
 ) -> ReferenceDecoder:
     """Return the reference decoder, with what the ini says where no flag does; templates count in its phrase table."""
@@ -279,7 +285,9 @@ def _reference(
     )
 
 
-def _online(o: Loop, name: str, decoder: Decoder, corpus: Corpus, start: Model, features: LoopFeatures | None) -> Learner:
+def _online(
+    o: Loop, name: str, decoder: LoopDecoder, corpus: ParallelText, start: Model, features: LoopFeatures | None
+) -> Learner:
     """Return what learns from each sentence as it is decoded."""
     if not isinstance(decoder, ReferenceDecoder):
         raise InputError("--online: expected the reference decoder, found another; give --phrase-table and --lm")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..boosting.selection.waterfall import lines as waterfall_lines
 from ..core.errors import InputError, counted
 from ..core.files import is_writable_target
 from ..core.options import REQUIRED, argument, option
@@ -65,7 +66,7 @@ class Show(ModelFlags):
 
 
 def show(o: Show) -> None:
-    """Print a model as a person reads it: features by effect, trees as rules, how often each leaf fires.
+    """Print a model as a person reads it: features by effect, what its parts are worth, trees as rules, how often leaves fire.
 
     The effect of a feature or tree is the standard deviation within lists of what it adds to the score.
 
@@ -96,6 +97,9 @@ def described_text(what: dict[str, Any], *, top: int, most_trees: int) -> str:
     lines.append(table([row[: len(header)] for row in rows], header=header))
     if len(many) > top:
         lines.append(f"... and {len(many) - top} more (--top N)")
+    if what.get("waterfall"):
+        about = what["waterfall"]
+        lines += ["", table(waterfall_lines(what), header=[f"{about['metric']} by {about['by']}", "score", "gain"])]
     largest = sorted(what["trees"], key=lambda tree: -(tree["effect"] or 0.0))[: most_trees or None]
     for tree in (tree for tree in what["trees"] if any(tree is one for one in largest)):
         effect = f"  (effect {_short(tree['effect'])})" if tree["effect"] is not None else ""

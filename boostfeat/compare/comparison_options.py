@@ -26,9 +26,10 @@ class CompareOptions:
 
     systems: str | None = option(
         None,
-        "Of decoder, base-MERT, base-PRO, kbmira, mbr, boost-global, boost-local (all of them). Names like large/pro, "
-        "boost-local:fast or sparse/rm:paper:d=0.1 ([features/]method[:recipe, leaves, preset or NAME=VALUE]...) go with "
-        "these; those with features, given alone, are added to all",
+        "Rows (decoder,base-MERT,base-PRO,base/boost-global,base/boost-local,linear,boost-global,boost-local): the last three "
+        "are 'induce', base/ with the list's features alone. Names like kbmira, mbr, large/pro, boost-local:fast or "
+        "sparse/rm:paper:d=0.1 ([features/]method[:recipe, leaves, preset or NAME=VALUE]...) go with these; those with features, "
+        "given alone, are added to all",
     )
     runs: int = option(1, "Repeat with other seeds: mean, sd and the stratified test", least=1)
     search: str = option("grid", "Of hyper-parameters, or halving, folds (of pairs), none", choices=SEARCHES)
@@ -37,7 +38,9 @@ class CompareOptions:
     metrics: str | None = option(None, "Others to report, by commas (chrf,ter and quality columns)")
     rounds: int | None = option(None, "Trees of boosting, at most (as the recipe says)", least=0)
     trials: int = option(10_000, "Of the significance tests", least=1)
-    baseline: str = option("base-PRO", "The system that p-values are against; of an ablation boost-local")
+    baseline: str = option(
+        "base-PRO", "A system that p-values are against, as all are against the decoder; of an ablation boost-local"
+    )
     seed: int = option(0, "Seed of all random choices", least=0, most=inf, group="Common")
     min_count: int | None = option(None, "Sentences of dev that must have a sparse feature (2)", least=1)
     ablation: bool = option(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -88,69 +88,39 @@ def number(value: float | None, digits: int = 2) -> str:
 # Columns of tables of systems: (heading, cell) of a row, one for each test list where that makes sense
 # ---------------------------------------------------------------------------------------------------------------------
 
-Column = Callable[[Row, str], Iterator[tuple[str, str]]]
+Column = Callable[[Row, str], list[tuple[str, str]]]
 
 
-def _features(row: Row, metric: str) -> Iterator[tuple[str, str]]:
-    yield "features", f"{row['features'] - row['trees']} + {row['trees']} trees" if row["trees"] else str(row["features"])
+def _by_test(head: str, cell: Callable[[Row], str]) -> Column:
+    """A column for each test list."""
+    return lambda row, metric: [(f"{which} {head}", cell(scores)) for which, scores in scores_by_test(row).items()]
 
 
-def _dev(row: Row, metric: str) -> Iterator[tuple[str, str]]:
-    yield f"dev {shown(metric)}", number(row["dev"][metric])
+def _features(row: Row, metric: str) -> list[tuple[str, str]]:
+    return [("features", f"{row['features'] - row['trees']} + {row['trees']} trees" if row["trees"] else str(row["features"]))]
 
 
-def _test(row: Row, metric: str) -> Iterator[tuple[str, str]]:
-    for which, scores in scores_by_test(row).items():
-        yield f"{which} {shown(metric)}", number(scores[metric])
-    if "mean" in row:
-        yield f"mean {shown(metric)}", number(row["mean"][metric])
+def _test(row: Row, metric: str) -> list[tuple[str, str]]:
+    means = {"mean": row["mean"]} if "mean" in row else {}
+    scores = {**scores_by_test(row), **means}
+    return [(f"{which} {shown(metric)}", number(of[metric])) for which, of in scores.items()]
 
 
-def _ter(row: Row, metric: str) -> Iterator[tuple[str, str]]:
-    for which, scores in scores_by_test(row).items():
-        yield f"{which} TER", number(scores.get("ter"))
-
-
-def _ter_bleu(row: Row, metric: str) -> Iterator[tuple[str, str]]:
-    """TER - BLEU, lower is better [EMR13 footnote 7]."""
-    for which, scores in scores_by_test(row).items():
-        yield f"{which} TER-BLEU", number(scores["ter"] - scores["bleu"])
-
-
-def _precision(row: Row, metric: str) -> Iterator[tuple[str, str]]:
-    for which, scores in scores_by_test(row).items():
-        yield f"{which} precision", number(scores.get("precision"))
-
-
-def _brevity(row: Row, metric: str) -> Iterator[tuple[str, str]]:
-    for which, scores in scores_by_test(row).items():
-        yield f"{which} BP", number(scores.get("brevity"), 3)
-
-
-def _p(row: Row, metric: str) -> Iterator[tuple[str, str]]:
-    for which, scores in scores_by_test(row).items():
-        yield f"{which} p", number(scores.get("p_value"), 4)
-
-
-def _epochs(row: Row, metric: str) -> Iterator[tuple[str, str]]:
-    yield "epochs", str(row["epochs"] or "")
-
-
-def _seconds(row: Row, metric: str) -> Iterator[tuple[str, str]]:
-    yield "seconds an epoch", number(row["seconds"] / row["epochs"], 3) if row["seconds"] and row["epochs"] else ""
-    yield "seconds in all", number(row["seconds"])
+def _seconds(row: Row, metric: str) -> list[tuple[str, str]]:
+    an_epoch = number(row["seconds"] / row["epochs"], 3) if row["seconds"] and row["epochs"] else ""
+    return [("seconds an epoch", an_epoch), ("seconds in all", number(row["seconds"]))]
 
 
 COLUMNS: dict[str, Column] = {
     "features": _features,
-    "dev": _dev,
+    "dev": lambda row, metric: [(f"dev {shown(metric)}", number(row["dev"][metric]))],
     "test": _test,
-    "ter": _ter,
-    "ter-bleu": _ter_bleu,
-    "precision": _precision,
-    "brevity": _brevity,
-    "p": _p,
-    "epochs": _epochs,
+    "ter": _by_test("TER", lambda scores: number(scores.get("ter"))),
+    "ter-bleu": _by_test("TER-BLEU", lambda scores: number(scores["ter"] - scores["bleu"])),  # lower is better [EMR13 footnote 7]
+    "precision": _by_test("precision", lambda scores: number(scores.get("precision"))),
+    "brevity": _by_test("BP", lambda scores: number(scores.get("brevity"), 3)),
+    "p": _by_test("p", lambda scores: number(scores.get("p_value"), 4)),
+    "epochs": lambda row, metric: [("epochs", str(row["epochs"] or ""))],
     "seconds": _seconds,
 }
 
@@ -391,7 +361,7 @@ def write_page(
     tables = []
     for table in paper.tables:
         header, rows = KINDS[table.kind](page, table)
-        about = {"title": table.title, "kind": table.kind, "finding": table.finding, "differs": list(table.differs)}
+        about = {"title": table.title, "kind": table.kind, "finding": table.finding, "differs": [*table.differs, *table.searched]}
         drawn = {"system": page.row(table.rows[0])["name"]} if table.kind == "trees" else {}
         tables.append({**about, **drawn, "header": header, "rows": rows})
     rows_are = {label: page.row(label)["name"] for label in paper.rows}

@@ -13,8 +13,8 @@ import os
 import platform
 import shlex
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from ..core.machine import peak_mb
 from ..core.processes import Workers
 from ..core.strict_json import object_of, read_json, write_json
 from ..features import TEMPLATES, FeaturePlan, Template
-from ..features.feature_maker import FeatureMaker, with_plan
+from ..features.feature_maker import FeatureMaker, plan_of, with_plan
 from ..features.groups import feature_kinds
 from ..features.options import ResourceFiles
 from ..lists.agreement import check_agreement, shared_sentences
@@ -39,13 +39,14 @@ from ..lists.nbest import NBest
 from ..lists.store import read_store
 from ..metrics.metric import metric_of, shown
 from ..metrics.significance import SEED, exact_sums
+from ..model.decision import KEY as DECISION
 from ..model.model import Model
 from .comparison_options import CompareOptions
 from .schedule import AnyPlan, Schedule, Watch
 from .systems import (
-    Fit,
+    BASE,
+    INDUCED,
     Found,
-    Plan,
     Report,
     System,
     ablation_systems,
@@ -55,9 +56,10 @@ from .systems import (
     stages,
 )
 from .table import Results, Rows, latex_table, markdown_table, reported_lists, tabulate
-from .tasks import VERSIONS, FeatureTask, FitTask, KeptFits, ScoreTask, fit_options, reported
+from .tasks import VERSIONS, FeatureTask, FitTask, KeptFits, ScoreTask, reported
 
 VERSION = 1
+OWN = (BASE, INDUCED)  # sets of features that no list gets beforehand
 
 
 def all_systems(options: CompareOptions, registry: Mapping[str, Template] = TEMPLATES) -> tuple[System, ...]:
@@ -79,7 +81,7 @@ class Folder:
 
     def digests(self, feature_set: str) -> dict[str, str]:
         """Of the files, for features that may be made with them."""
-        given = {f.name: getattr(self.files, f.name) for f in fields(self.files)} if feature_set != "base" else {}
+        given = {f.name: getattr(self.files, f.name) for f in fields(self.files)} if feature_set not in OWN else {}
         paths = {name: [value] if isinstance(value, str) else value for name, value in given.items() if value}
         return {name: " ".join(map(digest, of)) for name, of in paths.items()}
 
@@ -96,11 +98,11 @@ class Folder:
         return self.path / kind / f"{system.slug}{f'.run{run}' if run else ''}.json"
 
     def list_of(self, feature_set: str, which: str, inputs: Mapping[str, Any]) -> str:
-        return inputs[which]["path"] if feature_set == "base" else str(self.path / "features" / feature_set / f"{which}.nbest")
+        return inputs[which]["path"] if feature_set in OWN else str(self.path / "features" / feature_set / f"{which}.nbest")
 
     def made_from(self, feature_set: str, which: str, inputs: Mapping[str, Any], options: CompareOptions) -> dict[str, Any]:
         """What a list with these features depends on."""
-        if feature_set == "base":
+        if feature_set in OWN:
             return {"inputs": [inputs[which]["sha256"]]}
         what = {"inputs": [inputs[w]["sha256"] for w in ("dev", which)], "seed": options.seed, "version": __version__}
         what |= {} if options.gain == "bleu" else {"gain": options.gain}
@@ -154,10 +156,11 @@ def compare(
     """
     options, folder = options or CompareOptions(), Folder(Path(run), files or ResourceFiles())
     systems = all_systems(options, FeatureMaker(folder.files).registry)
-    if (given := folder.flags()) and all(system.feature_set == "base" for system in systems):
+    if (given := folder.flags()) and not any(system.is_featurized for system in systems):
         raise InputError(f"{given[0]}: expected systems with features, as large/pro, found none; add one, or leave it out")
     names = [system.name for system in systems]
-    if options.baseline not in (*names, CompareOptions.baseline):  # the default may be missing: then there are no p-values
+    options = replace(options, baseline={n.lower(): n for n in names}.get(options.baseline.lower(), options.baseline))
+    if options.baseline not in (*names, CompareOptions.baseline):  # the default may be missing: then it has no p-values
         raise InputError(f"--baseline: expected one of the compared systems ({', '.join(names)}), found {options.baseline!r}")
     if folder.path.is_dir() and isinstance(earlier := read_json(folder.path / "config.json"), dict):
         refuse_newer(str(folder.path), earlier.get("boostfeat"), "compare", VERSION)
@@ -246,8 +249,8 @@ def note_same_models(folder: Folder, results: Results) -> None:
     for row in results:
         if row["model"]:
             model = Model.load(folder.path / row["model"]).to_json()
-            learnt = [row["feature_set"], row["method"] == "mbr", *(model[part] for part in ("level", "weights", "trees"))]
-            key = hashlib.sha256(json.dumps(learnt).encode()).hexdigest()
+            what = [row["method"] == "mbr", model["config"].get(DECISION), model["trees"] and model["level"]]
+            key = hashlib.sha256(json.dumps([*what, model["weights"], model["trees"]]).encode()).hexdigest()
             if (other := first.setdefault(key, row["name"])) != row["name"]:
                 row["same_as"] = other
 
@@ -315,15 +318,11 @@ def _training(
         warn(line)
     made = {which: folder.made_from(system.feature_set, which, inputs, options) for which in lists}
     lists_from = {"features": system.feature_set, **made}
-    fitting = fit_options(options)
     sign = metric_of(options.metric, read_store(lists["select"])).sign
-    found: Found = yield from _tasks(
-        search_plan(system, fitting, sign=sign, runs=options.runs),
-        lambda fit: FitTask(fit, lists, lists_from, fitting, kept),
+    found: Found = yield from search_plan(
+        system, options, sign=sign, runs=options.runs, task_of=lambda fit: FitTask(fit, lists, lists_from, options, kept)
     )
-    plan = None
-    if system.feature_set != "base":
-        plan = FeaturePlan.load(Path(lists["dev"]).with_name("vocab.json"))
+    plan = FeaturePlan.load(Path(lists["dev"]).with_name("vocab.json")) if system.is_featurized else None
     models = [found.model, *(fitted.model for fitted in found.more)]
     for r, model in enumerate(models):
         with_plan(model, plan).save(folder.named("models", system, r))
@@ -343,24 +342,12 @@ def _training(
     }
 
 
-def _tasks(plan: Plan, task_of: Callable[[Fit], FitTask]) -> Generator[list[FitTask], list[Any], Found]:
-    """A plan that asks for fits as one that asks for tasks."""
-    answer: list[Any] | None = None
-    while True:
-        try:
-            fits = next(plan) if answer is None else plan.send(answer)
-        except StopIteration as end:
-            found: Found = end.value
-            return found
-        answer = yield [task_of(fit) for fit in fits]
-
-
 def _featurized(
     folder: Folder, feature_set: str, which: str, inputs: Any, options: CompareOptions
 ) -> Generator[list[FeatureTask], list[Any], str]:
     """The path of a list with a set of features, which is made where it is not there yet."""
     path = folder.list_of(feature_set, which, inputs)
-    if feature_set != "base":
+    if feature_set not in OWN:
         made_from = folder.made_from(feature_set, which, inputs, options)
         yield [FeatureTask(feature_set, which, inputs[which]["path"], path, made_from, options, folder.files)]
     return path
@@ -368,8 +355,9 @@ def _featurized(
 
 def active_features(model: Model, nbest: NBest) -> dict[str, int]:
     """How many weights that are not 0 each template has; decoder: of the features that came with the list [EMR13 Table 2]."""
-    kinds = feature_kinds(nbest)
-    return dict(Counter(kinds[name][0] if name in kinds else "decoder" for name, weight in model.weights.items() if weight))
+    plan, of_list = plan_of(model), {name: template for name, (template, _) in feature_kinds(nbest).items()}
+    kinds = of_list | {name: e.name for e in (plan.entries if plan else ()) for name in e.features or ()}
+    return dict(Counter(kinds.get(name, "decoder") for name, weight in model.weights.items() if weight))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -487,7 +475,7 @@ def settings(
         **({} if options.min_count is None else {"min_count": options.min_count}),
         "resources": resources or None,
         "system": asdict(system),
-        "boosting": asdict(boost_options(system, fit_options(options), {})) if system.level else None,
+        "boosting": asdict(boost_options(system, options, {})) if system.level else None,
         "grid": [stage.to_json() for stage in stages(system)],
         "version": __version__,
     }

@@ -16,8 +16,9 @@ from ..boosting.options import ABLATION, RECIPES, BoostOptions, recipe
 from ..core.arrays import I64
 from ..core.errors import InputError, unknown_name
 from ..core.machine import seconds_since
-from ..core.options import check, named, options_of, same, typed
+from ..core.options import named, options_of, typed
 from ..features import SETS, TEMPLATES, Template
+from ..features.feature_maker import FeatureMaker
 from ..lists.choices import Scorer
 from ..lists.mbr import mbr_choice
 from ..lists.nbest import NBest
@@ -29,9 +30,10 @@ from ..tuners.base import Run, decoder_weights
 from ..tuners.tuner_options import TUNER_OPTIONS
 from .comparison_options import PRESETS, CompareOptions, RowOptions
 
-BOOSTERS: dict[str, Level] = {"boost-local": "local", "boost-global": "global"}
+LINEAR = "linear"  # boosting without trees
+BOOSTERS: dict[str, Level] = {"boost-local": "local", "boost-global": "global", LINEAR: "local"}
 METHODS = (*TUNERS, "mbr", *BOOSTERS)
-DEFAULT_RECIPE = "default"
+BASE, INDUCED = "base", "induced"  # the list's own features; those that ``induce`` chooses for itself
 
 
 @dataclass(frozen=True)
@@ -39,15 +41,25 @@ class System:
     """A row of the table."""
 
     name: str
-    feature_set: str = "base"  # the list's own features, or what ``featurize`` adds
-    method: str = "pro"  # decoder, a tuner, mbr, boost-local or boost-global
+    feature_set: str = BASE  # or INDUCED, or what ``featurize`` adds
+    method: str = "pro"  # decoder, a tuner, mbr, boost-local, boost-global or linear
     leaves: str | None = None  # of trees; None: the recipe's, or chosen like the other hyper-parameters
-    recipe: str = DEFAULT_RECIPE  # of boosting (see boostfeat.boosting.options)
+    recipe: str = "default"  # of boosting (see boostfeat.boosting.options)
     changes: Mapping[str, Any] = field(default_factory=dict)  # to the options of the recipe or the tuner, and of RowOptions
 
     @property
     def level(self) -> Level | None:
         return BOOSTERS.get(self.method)
+
+    @property
+    def is_featurized(self) -> bool:
+        """Whether lists get features before it is trained."""
+        return self.feature_set not in (BASE, INDUCED)
+
+    @property
+    def templates(self) -> str | None:
+        """Templates as ``induce`` takes them: None where it chooses."""
+        return None if self.feature_set == INDUCED else "none"
 
     @property
     def slug(self) -> str:
@@ -56,56 +68,58 @@ class System:
 
 
 SYSTEMS: dict[str, System] = {
-    "decoder": System("decoder", method="decoder"),
-    "base-MERT": System("base-MERT", method="mert"),
-    "base-PRO": System("base-PRO", method="pro"),
-    "kbmira": System("kbmira", method="kbmira"),
-    "mbr": System("mbr", method="mbr"),
-    "boost-global": System("boost-global", method="boost-global"),
-    "boost-local": System("boost-local", method="boost-local"),
-    "boost-local:paper": System("boost-local:paper", method="boost-local", recipe="paper"),
+    system.name: system
+    for system in (
+        System("decoder", method="decoder"),
+        System("base-MERT", method="mert"),
+        System("base-PRO", method="pro"),
+        System("base/boost-global", method="boost-global"),
+        System("base/boost-local", method="boost-local"),
+        System(LINEAR, INDUCED, LINEAR),
+        System("boost-global", INDUCED, "boost-global"),
+        System("boost-local", INDUCED, "boost-local"),
+        System("kbmira", method="kbmira"),
+        System("mbr", method="mbr"),
+    )
 }
+DEFAULT = tuple(SYSTEMS)[:8]  # the rows where none is named
 
 
 def parse_systems(text: str | None, registry: Mapping[str, Template] = TEMPLATES) -> tuple[System, ...]:
     """Systems of a comma-separated list of names of SYSTEMS and of ``features/method``, each with what it sets after colons.
 
-    None is all of SYSTEMS. A list of the second kind alone comes after these; one that names any of SYSTEMS is complete.
+    None is DEFAULT. A list of the second kind alone comes after these; one that names any of SYSTEMS is complete.
     """
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
     if text is not None and not names:
         raise InputError(f"--systems: expected names separated by commas, found none; choose from {', '.join(SYSTEMS)}")
-    if all("/" in name for name in names):
-        names = [*SYSTEMS, *names]
-    return tuple(_system(name, registry) for name in dict.fromkeys(names))
+    found = [_system(name, registry) for name in names]
+    if not any(system.name.partition(":")[0] in SYSTEMS for system in found):
+        found = [*(SYSTEMS[name] for name in DEFAULT), *found]
+    return tuple({system.name: system for system in found}.values())
 
 
 def _system(name: str, registry: Mapping[str, Template]) -> System:
-    known = {system.lower(): system for system in SYSTEMS}
-    if name.lower() in known:
-        return SYSTEMS[known[name.lower()]]
-    head, *settings = name.split(":")
-    feature_set, slash, method = head.partition("/")
-    if head.lower() in known:
-        head = known[head.lower()]
-        name = ":".join([head, *settings])
-        system = replace(SYSTEMS[head], name=name)
-    elif slash:
-        method = method.lower()
-        system = System(":".join([f"{feature_set}/{method}", *settings]), feature_set, method)
-    else:
-        raise InputError(
-            f"unknown system {name!r}: expected one of {', '.join(SYSTEMS)}, or [features/]method[:recipe, leaves, preset or "
-            "NAME=VALUE]"
-        )
-    if system.method not in (*METHODS, "decoder"):
-        raise unknown_name(f"method of {name!r}", method, METHODS)
-    if system.feature_set != "base":
-        for part in feature_set.split("+"):
+    head, *settings = (part if "=" in part else part.lower() for part in name.split(":"))
+    system = {known.lower(): own for known, own in SYSTEMS.items()}.get(head)
+    if system is None:
+        feature_set, slash, method = head.partition("/")
+        if not slash:
+            raise InputError(
+                f"unknown system {name!r}: expected one of {', '.join(SYSTEMS)}, or [features/]method[:recipe, leaves, preset "
+                "or NAME=VALUE]"
+            )
+        if method not in METHODS:
+            raise unknown_name(f"method of {name!r}", method, METHODS)
+        for part in feature_set.split("+") if feature_set != BASE else ():
             if part not in SETS and part not in registry:
                 raise unknown_name(f"features of {name!r}", part, SETS)
+        system = System(head, feature_set, method)
+    system = replace(system, name=":".join([system.name, *settings]))
     for setting in settings:
         system = _with_setting(system, setting)
+    if system.recipe == "paper" and system.feature_set == INDUCED:  # ``induce`` has no templates then
+        system = replace(system, feature_set=BASE)
     try:
         _checked(system)
     except InputError as error:
@@ -147,6 +161,8 @@ def _checked(system: System) -> None:
     """Raise for values that the options of a system do not take."""
     if system.level is not None:
         recipe(system.recipe, **system.changes)
+        if system.method == LINEAR and "rounds" in system.changes:
+            raise InputError("rounds does nothing without trees; leave it out")
         return
     for kind in row_options(system.method):
         known = {o.field for o in options_of(kind)}
@@ -161,10 +177,11 @@ def split_changes(system: System) -> tuple[dict[str, Any], RowOptions]:
 
 
 def ablation_systems() -> tuple[System, ...]:
-    """The default recipe, the paper's, and the default with one ingredient changed at a time, beside the linear start."""
+    """The default recipe, the paper's, and the default without templates, without trees, and with one ingredient changed."""
     whole = SYSTEMS["boost-local"]
     changed = (replace(whole, name=f"boost-local:{name}", changes=changes) for name, changes in ABLATION.items() if changes)
-    return SYSTEMS["base-PRO"], whole, *changed, SYSTEMS["boost-local:paper"]
+    without = (SYSTEMS[name] for name in ("base/boost-local", LINEAR))
+    return SYSTEMS["base-PRO"], whole, *without, *changed, *parse_systems("boost-local:paper")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -177,7 +194,6 @@ class Stage:
     """Values to try with what the stages before have chosen; the first of each is the default."""
 
     grid: Mapping[str, tuple[Any, ...]]
-    fixed: Mapping[str, Any] = field(default_factory=dict)  # in this stage only
     method: str | None = None  # whose fits they are tried by, if not the system's own
 
     def points(self, chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -185,7 +201,7 @@ class Stage:
 
     def to_json(self) -> dict[str, Any]:
         """For config.json and to tell runs apart."""
-        return {"grid": dict(self.grid), "fixed": dict(self.fixed), **({"method": self.method} if self.method else {})}
+        return {"grid": dict(self.grid), **({"method": self.method} if self.method else {})}
 
 
 FOLDS = (0, 1, 2)
@@ -206,8 +222,7 @@ GRIDS: dict[str, tuple[Stage, ...]] = {
     "adagrad": (Stage({"l1": (0.1, 0.01), "eta": (0.02, 0.1)}),),
     "rampion": (Stage({"eta": (1e-4, 1e-3, 1e-5)}),),
     "arow": (Stage({"r": (100.0, 10.0, 1000.0)}),),
-    "boost-local": (),  # a recipe is complete
-    "boost-global": (),
+    **dict.fromkeys(BOOSTERS, ()),  # a recipe is complete
 }
 
 
@@ -219,41 +234,26 @@ def stages(system: System) -> tuple[Stage, ...]:
     return tuple(stage for stage in open_stages if stage.grid)
 
 
-@dataclass(frozen=True)
-class FitOptions:
-    """What all systems of a comparison share."""
-
-    search: str = same(CompareOptions, "search")
-    metric: str = same(CompareOptions, "metric", "bleu-sbp")  # epochs and rounds stop by it; of the gain bleu, MERT climbs it
-    gain: str = same(CompareOptions, "gain")
-    rounds: int | None = same(CompareOptions, "rounds")  # the held-out list chooses how many
-    seed: int = same(CompareOptions, "seed")
-    threads: int = 1
-
-    def __post_init__(self) -> None:
-        check(self)
-
-
-def boost_options(system: System, options: FitOptions, params: Mapping[str, Any]) -> BoostOptions:
+def boost_options(system: System, options: CompareOptions, params: Mapping[str, Any]) -> BoostOptions:
     """The system's recipe with what its name, the comparison and the search change."""
-    rounds = {} if options.rounds is None else {"rounds": options.rounds}
+    rounds = {"rounds": 0} if system.method == LINEAR else {} if options.rounds is None else {"rounds": options.rounds}
     leaves = {} if system.leaves is None else {"leaves": system.leaves}
     own = {"level": system.level, "gain": options.gain, "metric": options.metric}
     return recipe(system.recipe, **{**own, **rounds, **leaves, **system.changes, **params})
 
 
 def fit(
-    system: System, dev: NBest, select: NBest, params: Mapping[str, Any], options: FitOptions, *, linear: Model | None = None
+    system: System, dev: NBest, select: NBest, params: Mapping[str, Any], options: CompareOptions, *, threads: int = 1
 ) -> Model:
-    """The system with these hyper-parameters; select chooses the round or epoch. MBR takes its PRO model as ``linear``."""
+    """The system with these hyper-parameters; select chooses the round or epoch."""
     if system.level is not None:
-        own = boost_options(system, options, params)  # dev has its features already
-        return induce(dev, select, own, templates="none", seed=options.seed, threads=options.threads)
+        own = boost_options(system, options, params)
+        return induce(dev, select, own, templates=system.templates, seed=options.seed, threads=threads)
     changes, row = split_changes(system)
     if row.online:
         raise InputError("online: expected a decoder to learn with, found lists; give --decode, or leave it out")
     found = decoder_weights(dev) if row.init == "decoder" else None
-    how: dict[str, Any] = {"seed": options.seed, "threads": options.threads, "gain": options.gain, "metric": options.metric}
+    how: dict[str, Any] = {"seed": options.seed, "threads": threads, "gain": options.gain, "metric": options.metric}
     run = Run(**how, pick=row.pick, init=found[0] if found else None, allow_missing=True)  # compare looked at its lists
     params = {**changes, **params}
     if system.method != "mbr":
@@ -261,14 +261,14 @@ def fit(
         return model
     # PRO's model with its weights multiplied by the scale: p = softmax(score) is what MBR's expectation is under
     scale = params["scale"]
-    if linear is None:
-        linear = tuner_class("pro")(**{k: v for k, v in params.items() if k != "scale"}).fit(dev, select, run)
+    linear: Model = tuner_class("pro")(**{k: v for k, v in params.items() if k != "scale"}).fit(dev, select, run)
     weights = {name: scale * w for name, w in linear.weights.items()}
     return replace(linear, weights=weights, config={**linear.config, "method": "mbr", "scale": scale})
 
 
 def choose(system: System, model: Model, nbest: NBest, *, threads: int = 1) -> I64:
     """[S] what the system takes from each list: the model's best, or what has most in common with its better ones."""
+    nbest = FeatureMaker(threads=threads).for_model(nbest, model)
     if system.method == "mbr":
         gain = model.config.get("gain", "bleu")
         return mbr_choice(nbest, model.decision_function(nbest), gain=gain, threads=threads)
@@ -295,11 +295,6 @@ class Fit:
         known = {o.field for kind in row_options(method) for o in options_of(kind)}
         changes, params = ({k: v for k, v in of.items() if k in known} for of in (self.system.changes, self.params))
         return replace(self, system=System(method, self.system.feature_set, method, changes=changes), params=params)
-
-    @property
-    def linear(self) -> Fit | None:
-        """The PRO model that MBR's expectations are under, before it is scaled."""
-        return self.by("pro") if self.system.method == "mbr" else None
 
     @property
     def made_from(self) -> dict[str, Any]:
@@ -335,28 +330,33 @@ class Found:
 
 
 Report = Callable[[str], None]
-Plan = Generator[list[Fit], list[Fitted], Found]
+Plan = Generator[list[Any], list[Fitted], Found]
 
 
-def search_plan(system: System, options: FitOptions, *, sign: float, runs: int = 1) -> Plan:
+def search_plan(
+    system: System, options: CompareOptions, *, sign: float, runs: int = 1, task_of: Callable[[Fit], Any] = lambda fit: fit
+) -> Plan:
     """Choose hyper-parameters by the gain on select, stage by stage, the first among equals; then fit the further runs.
 
     grid: every point of a stage. halving: all on a quarter of dev's sentences, the better half on half of them, what is left on
     all. folds: settings of pairs by three folds of dev, as [TA13] does by cross-validation, others as grid. none: the
-    defaults. ``sign`` is 1 where the metric is better when higher, else -1.
+    defaults. ``sign`` is 1 where the metric is better when higher, else -1. Fits are asked for as ``task_of`` makes them.
     """
     memo: dict[str, Fitted] = {}
     tried: list[dict[str, Any]] = []
 
-    def gains(points: list[dict[str, Any]], stage: Stage, share: float = 1.0) -> Generator[list[Fit], list[Fitted], list[float]]:
-        whole = [Fit(system, {**point, **stage.fixed}, options.seed, share) for point in points]
+    def gains(points: list[dict[str, Any]], stage: Stage, share: float = 1.0) -> Generator[list[Any], list[Fitted], list[float]]:
+        whole = [Fit(system, point, options.seed, share) for point in points]
         fits = whole if stage.method is None else [fit.by(stage.method) for fit in whole]
         folds = FOLDS if options.search == "folds" and stage.grid and set(stage.grid) <= set(PAIRS) else ()
         parts = {k: [replace(fit, fold=fold) for fold in folds] or [fit] for k, fit in enumerate(fits)}
         new = list(
             {repr(fit.made_from): fit for part in parts.values() for fit in part if repr(fit.made_from) not in memo}.values()
         )
-        memo.update((repr(fit.made_from), fitted) for fit, fitted in zip(new, (yield new) if new else (), strict=True))
+        memo.update(
+            (repr(fit.made_from), fitted)
+            for fit, fitted in zip(new, (yield [task_of(fit) for fit in new]) if new else (), strict=True)
+        )
         found = [float(np.mean([memo[repr(fit.made_from)].select for fit in part])) for part in parts.values()]
         for fit, part, value in zip(fits, parts.values(), found, strict=True):
             if any(one in new for one in part):
@@ -374,14 +374,14 @@ def search_plan(system: System, options: FitOptions, *, sign: float, runs: int =
         chosen = points[int(np.argmax(found))]
     yield from gains([chosen], Stage({}))
     first = memo[repr(Fit(system, chosen, options.seed).made_from)]
-    more = tuple((yield [Fit(system, chosen, options.seed + r) for r in range(1, runs)]) if runs > 1 else ())
+    more = tuple((yield [task_of(Fit(system, chosen, options.seed + r)) for r in range(1, runs)]) if runs > 1 else ())
     every = [*memo.values(), *more]
     return Found(first.model, chosen, tried, first.select, float(np.mean([f.seconds for f in (first, *more)])),
                  sum(f.seconds for f in every), max(f.peak_mb for f in every), more)  # fmt: skip
 
 
-def fitted_here(fit_: Fit, dev: NBest, scorer: Scorer, options: FitOptions, linear: Model | None = None) -> Fitted:
-    """Carry out a fit; ``scorer`` is that of select, ``linear`` the fit's own linear model, where it is there already."""
+def fitted_here(fit_: Fit, dev: NBest, scorer: Scorer, options: CompareOptions, *, threads: int = 1) -> Fitted:
+    """Carry out a fit; ``scorer`` is that of select."""
     part, select = dev, scorer.nbest
     if fit_.fold >= 0:
         train, held_out = dev.split_sentences(len(FOLDS), seed=fit_.seed)[fit_.fold]
@@ -390,7 +390,7 @@ def fitted_here(fit_: Fit, dev: NBest, scorer: Scorer, options: FitOptions, line
         order = np.random.default_rng(fit_.seed).permutation(len(dev))
         part = dev.take(np.sort(order[: max(1, round(fit_.share * len(dev)))]))
     began = time.monotonic()
-    model = fit(fit_.system, part, select, fit_.params, replace(options, seed=fit_.seed), linear=linear)
+    model = fit(fit_.system, part, select, fit_.params, replace(options, seed=fit_.seed), threads=threads)
     seconds = seconds_since(began)
-    chosen = choose(fit_.system, model, scorer.nbest, threads=options.threads)
+    chosen = choose(fit_.system, model, scorer.nbest, threads=threads)
     return Fitted(model, scorer.score(chosen, options.metric).score, seconds)

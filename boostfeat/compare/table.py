@@ -14,6 +14,7 @@ from ..core.html import table as html_table
 from ..metrics.metric import Metric, shown
 from ..metrics.significance import (
     TRIALS,
+    approximate_randomisation,
     bootstrap_p,
     bootstrap_sums,
     confidence_interval,
@@ -100,8 +101,18 @@ def tabulate(
 
 
 def _tested(systems: Sequence[System], rows: Rows, *, metric: str, baseline: str, trials: int) -> dict[str, dict[str, Any]]:
-    """Of each system on a list: p-values against the baseline and confidence intervals, by the metric and by all."""
+    """Of each system on a list: p-values against the baseline and confidence intervals, by the metric and by all.
+
+    ``against`` has p by the metric against the decoder, the baseline, and for local trees against global ones of equal features.
+    """
     sums = {system.name: bootstrap_sums(rows.of[system.name][0], trials=trials) for system in systems}
+    by = next(m for m in rows.metrics if m.name == metric)
+
+    def p_against(other: str, name: str) -> float | None:
+        if other not in rows.of or other == name:
+            return None
+        return approximate_randomisation(*(rows.scored(rows.of[n][0])[metric] for n in (other, name)), metric=by, trials=trials)
+
     out = {}
     for name in sums:
         compared = baseline in rows.of and name != baseline
@@ -113,6 +124,11 @@ def _tested(systems: Sequence[System], rows: Rows, *, metric: str, baseline: str
             "p_bootstrap": of_metric.get("bootstrap"),
             "p_stratified": of_metric.get("stratified"),
             "p_values": p,
+            "against": {
+                "decoder": p_against("decoder", name),
+                baseline: p.get(metric, {}).get("randomisation"),
+                "global": p_against(name.replace("boost-local", "boost-global"), name),
+            },
             "confidence": intervals[metric],
             "confidences": intervals,
         }
@@ -157,7 +173,9 @@ class Results(list[dict[str, Any]]):
 def table_rows(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """(header, cells) of the table that people read; all columns after dev and select are of the test list, if there is one.
 
-    Of several test lists the metric is shown of each, with its p-value, and their mean; the rest is of the first.
+    Columns p are of approximate randomisation by the metric, against the system in their head; those after it are further tests
+    against the baseline. Of several test lists the metric is shown of each, with its p-value, and their mean; the rest is of the
+    first.
     """
     tested = any(r["test"] for r in results)
     metric = results[0].get("metric", "bleu-sbp") if results else "bleu-sbp"
@@ -165,13 +183,15 @@ def table_rows(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[li
     more = list(results[0].get("tests") or ())[1:] if results else []
     title = shown(metric)
     several = any(r["runs"][1:] for r in results)
+    others = [o for o in (results[0]["against"] if results else ()) if any(r["against"][o] is not None for r in results)]
 
     def number(value: float | None, digits: int = 2) -> str:
         return "" if value is None else f"{value:.{digits}f}"
 
     header = ["system", "features", "dev", *(["select", title] if tested else [f"select {title}"]),
-              *(["sd"] if several else []), "95%", *map(shown, seen), "length", "oracle gap", "p (AR)", "p (boot)",
-              *(["p (strat)"] if several else []), *(part for which in more for part in (which, f"{which} p (AR)")),
+              *(["sd"] if several else []), "95%", *map(shown, seen), "length", "oracle gap",
+              *(f"p {other}" for other in others), "p (boot)",
+              *(["p (strat)"] if several else []), *(part for which in more for part in (which, f"{which} p")),
               *(["mean"] if more else []), "seconds", "search", "MB"]  # fmt: skip
     rows = []
     for r in results:
@@ -188,7 +208,7 @@ def table_rows(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[li
             *(number(test[m]) for m in seen),
             number(test["length_ratio"], 3),
             gap,
-            number(r["p_value"], 4),
+            *(number(r["against"][other], 4) for other in others),
             number(r["p_bootstrap"], 4),
             *([number(r["p_stratified"], 4)] if several else []),
             *(number(v, d) for w in more for v, d in ((r["tests"][w][metric], 2), (r["tests"][w]["p_value"], 4))),

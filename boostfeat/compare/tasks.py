@@ -32,17 +32,13 @@ from ..metrics.metric import Metric, metrics_of
 from ..model.model import Model
 from ..tuners.linear import fit_pro
 from .comparison_options import CompareOptions
-from .systems import Fit, FitOptions, Fitted, Report, System, boost_options, choose, fitted_here
+from .systems import Fit, Fitted, Report, System, boost_options, choose, fitted_here
 
 VERSIONS = ("numpy", "scipy", "lightgbm", "sacrebleu", "numba")
 SUFFIX = ".json.gz"
 ALWAYS = ("bleu", "bleu-sbp")  # where there are references
 METRICS = (*ALWAYS, "chrf", "ter")  # where nothing is said
 CODE, VOCAB = "code", "vocab.json"
-
-
-def fit_options(options: CompareOptions, *, threads: int = 1) -> FitOptions:
-    return FitOptions(options.search, options.metric, options.gain, options.rounds, options.seed, threads)
 
 
 def reported(options: CompareOptions, nbest: NBest) -> list[Metric]:
@@ -176,7 +172,7 @@ def code_digest() -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def fit_made_from(fit: Fit, lists: Mapping[str, Any], options: FitOptions) -> dict[str, Any]:
+def fit_made_from(fit: Fit, lists: Mapping[str, Any], options: CompareOptions) -> dict[str, Any]:
     """All that a fit depends on; ``lists`` say what dev and select are made from."""
     what = {
         "lists": lists,
@@ -190,7 +186,7 @@ def fit_made_from(fit: Fit, lists: Mapping[str, Any], options: FitOptions) -> di
     return made_from
 
 
-def _boosting(fit: Fit, options: FitOptions) -> str | None:
+def _boosting(fit: Fit, options: CompareOptions) -> str | None:
     return repr(boost_options(fit.system, options, fit.params)) if fit.system.level else None
 
 
@@ -248,7 +244,7 @@ class FitTask:
     fit: Fit
     lists: Mapping[str, str]  # of dev and select
     lists_from: Mapping[str, Any]  # what they are made from
-    options: FitOptions
+    options: CompareOptions
     kept: KeptFits
 
     @property
@@ -270,16 +266,8 @@ class FitTask:
     def known(self) -> Fitted | None:
         return self.kept.find(self.made_from)
 
-    def _linear(self) -> Fitted | None:
-        """The linear model that MBR scales, where it is there already."""
-        of = self.fit.linear
-        return self.kept.find(fit_made_from(of, self.lists_from, self.options)) if of else None
-
     def job(self, name: str, threads: int) -> Job:
-        linear = self._linear()
-        how = FitOptions(**{**vars(self.options), "threads": threads})
-        model = (linear.model.to_json(), linear.seconds) if linear else None
-        return Job(self.key, name, fit_in_worker, (self.fit, dict(self.lists), how, model))
+        return Job(self.key, name, fit_in_worker, (self.fit, dict(self.lists), self.options, threads))
 
     def finish(self, result: Any, peak_mb: float) -> Fitted:
         model, select, seconds = result
@@ -289,12 +277,11 @@ class FitTask:
 
 
 def fit_in_worker(
-    fit: Fit, lists: Mapping[str, str], options: FitOptions, linear: tuple[Mapping[str, Any], float] | None, *, report: Report
+    fit: Fit, lists: Mapping[str, str], options: CompareOptions, threads: int, *, report: Report
 ) -> tuple[dict[str, Any], float, float]:
-    """(model as JSON, select, seconds) of a fit; ``linear`` is what MBR scales, and the seconds it took, where it is there."""
-    start = Model.from_json(linear[0], "linear") if linear else None
-    fitted = fitted_here(fit, _opened(lists["dev"]), _scorer(lists["select"]), options, start)
-    return fitted.model.to_json(), fitted.select, fitted.seconds + (linear[1] if linear else 0.0)
+    """Return the model of a fit as JSON, its score on select, and the seconds it took."""
+    fitted = fitted_here(fit, _opened(lists["dev"]), _scorer(lists["select"]), options, threads=threads)
+    return fitted.model.to_json(), fitted.select, fitted.seconds
 
 
 # ---------------------------------------------------------------------------------------------------------------------

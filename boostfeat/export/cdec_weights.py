@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from ..core.errors import InputError, counted, repeated
-from ..formats.moses.weight_files import read_weights, weight_lines, write_lines
+from ..formats.moses.ini import read_weights, weight_lines, write_lines
 from ..model.model import Model
 from ..model.tree_columns import augment, augmented_weights
 from .target import Check, Context, Exporter

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..core.errors import InputError
 from ..features import TEMPLATES, feature_kinds
 from ..features.groups import DECODER
-from ..formats.moses.labels import component
+from ..formats.fields import component
 from ..lists.nbest import NBest
 from ..model.model import Model
 from ..trees.tree import Tree

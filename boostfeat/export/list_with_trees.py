@@ -15,8 +15,8 @@ import numpy as np
 
 from ..core.errors import InputError, counted
 from ..core.files import open_output
+from ..formats.fields import group_names
 from ..formats.moses import plain_lists as moses
-from ..formats.moses.labels import group_names
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest, SparseRows, strings
 from ..model.model import Model

@@ -37,6 +37,12 @@ class Part:
             row_of = inverse.astype(np.int32)[row_of]
         return cls(of, names, values, row_of)
 
+    @classmethod
+    def of_entries(cls, of: PartOf, names: tuple[str, ...], row: I64, place: I64 | I32, val: F64, row_of: I64 | I32) -> Part:
+        """Sparse features by row and place among the names; entries without a place, -1, are left out."""
+        n_rows, some = len(row_of) if of == "hypothesis" else int(row_of.max(initial=-1)) + 1, place >= 0
+        return cls.made(of, names, SparseRows.of_entries(row[some], place[some], val[some], (n_rows, len(names))), row_of)
+
     @property
     def is_sparse(self) -> bool:
         return isinstance(self.values, SparseRows)
@@ -60,10 +66,8 @@ class Met:
 
     def kept(self, features: tuple[str, ...], place: I64 | I32) -> Part:
         """Of the names [n], those that have a place among the features; others have -1."""
-        at, row = place[self.values.idx], owners(self.values.ptr)
-        some = at >= 0
-        rows = SparseRows.of_entries(row[some], at[some], self.values.val[some], (len(self.values), len(features)))
-        return Part.made(self.of, features, rows, self.row_of)
+        rows, at = self.values, place[self.values.idx]
+        return Part.of_entries(self.of, features, owners(rows.ptr), at, rows.val, self.row_of)
 
     def put_aside(self, scratch: Scratch) -> tuple[Callable[[], Counts], Callable[[], Met]]:
         """What gives the names again, and what gives all but them."""

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, islice, repeat
+from itertools import chain, count, islice, pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,8 @@ from scipy import sparse
 
 from ..core.arrays import F64, I64, Array, Bool, offsets, unique_rows
 from ..core.errors import InputError, clip
-from ..core.strings import Strings
 from ..lists.nbest import NBest, SparseRows, strings
-from ..lists.words import NONE, Words, concat, positions, words_of
+from ..lists.words import NONE, Words, words_of
 from ..metrics.ngrams import posteriors
 from .assembling import Met, Part, PartOf
 from .plan import Entry, full_name
@@ -269,25 +268,19 @@ class Corpus:
 
     def candidates(self) -> Iterator[Candidates]:
         """One list after the other."""
-        nb, texts, p = self.nbest, self.texts(), self.posterior.tolist()
-        places = self._of_hyps("tgt_start", "tgt_end")
-        spans = zip(self.column("start").tolist(), self.column("end").tolist(), self._pairs[1][nb.unit_idx].tolist(), strict=True)
-        phrases = _cut(spans, nb.unit_ptr)
-        for a, b in zip(nb.hyp_ptr[:-1].tolist(), nb.hyp_ptr[1:].tolist(), strict=True):
-            n = b - a
-            yield Candidates(list(islice(texts, n)), p[a:b], list(islice(places, n)), list(islice(phrases, n)))
-
-    def _of_hyps(self, *names: str) -> Iterator[list[Any]]:
-        """Rows of columns of the occurrences of each hypothesis."""
-        return _cut(zip(*(self.column(name).tolist() for name in names), strict=True), self.nbest.unit_ptr)
+        nb, hyps, p = self.nbest, self.hyps, self.posterior
+        spans = np.stack([self.column("tgt_start"), self.column("tgt_end")], axis=1)
+        sources = np.stack([self.column("start"), self.column("end"), self._pairs[1][nb.unit_idx]], axis=1)
+        names = hyps.names.to_pylist()
+        for a, b in pairwise(nb.hyp_ptr.tolist()):
+            tokens, units = hyps.ptr[a : b + 1], nb.unit_ptr[a : b + 1]
+            words, own = Words(tokens - tokens[0], hyps.ids[tokens[0] : tokens[-1]], hyps.names), slice(units[0], units[-1])
+            yield Candidates(words, names, p[a:b], units - units[0], spans[own], sources[own])
 
     def spans_of_hyps(self) -> Iterator[list[Any]]:
         """Where the words of each hypothesis' units begin and end."""
-        return self._of_hyps("tgt_start", "tgt_end")
-
-
-def _cut(rows: Iterator[Any], ptr: I64) -> Iterator[list[Any]]:
-    return (list(islice(rows, n)) for n in np.diff(ptr).tolist())
+        rows = zip(self.column("tgt_start").tolist(), self.column("tgt_end").tolist(), strict=True)
+        return (list(islice(rows, n)) for n in np.diff(self.nbest.unit_ptr).tolist())
 
 
 def _turns(gap: I64, swap: I64) -> I64:
@@ -433,8 +426,8 @@ class Engine:
             results = self._results(template, entry, keys, crossing)
             first = next(results, None)
             results = chain([first], results) if first is not None else results
-            if isinstance(first, list | tuple) or (first is None and entry.features and is_sparse(entry)):
-                return self._met(template, entry, of, keys, results)
+            if isinstance(first, list | tuple) or (first is None and entry.features and entry.is_sparse):
+                return self._sparse(entry, of, keys, results)
             if first is None and names is None:
                 return None
             names, x = _dense(template, results, keys.n, names)
@@ -452,8 +445,6 @@ class Engine:
     def _columns(self, template: Template, entry: Entry, crossing: Crossing | None) -> Columns:
         """Columns of a template of texts or lists, one after the other."""
         corpus, nb = self.corpus, self.corpus.nbest
-        if template.batch is not None:
-            return template.batch(corpus)
         if template.kind == "list":
             sentences = np.arange(len(nb))
             given: dict[str, Iterator[Any]] = {"candidates": corpus.candidates()}
@@ -465,7 +456,7 @@ class Engine:
         rows = zip(block.tolist(), *(given[a] if a in given else corpus.values(a, {}) for a in template.arguments), strict=False)
         out: dict[str, list[float]] = {}
         for b, *values in rows:
-            if isinstance(values[0], Candidates) and not values[0].texts:
+            if isinstance(values[0], Candidates) and not len(values[0].p):
                 continue
             for name, column in calls[b](*values).items():
                 out.setdefault(name, []).extend(column)
@@ -489,12 +480,11 @@ class Engine:
     def features_of(self, template: Template, entry: Entry, crossing: Crossing | None = None) -> Part:
         """Features of a template whose names are known."""
         found = self.compute(template, entry, crossing)
-        if found is None:
-            return Part.made("occurrence", (), np.zeros((1, 0)), np.zeros(self.corpus.nbest.n_occurrences, np.int64))
-        return found if isinstance(found, Part) else found.kept(*self._places(entry, found.names[0]))
+        assert isinstance(found, Part)
+        return found
 
-    def _met(self, template: Template, entry: Entry, of: PartOf, keys: Keys, results: Iterator[Any]) -> Met:
-        """Names with the template's before them, equal ones merged; where they are to be learnt, sentences that have each."""
+    def _sparse(self, entry: Entry, of: PartOf, keys: Keys, results: Iterator[Any]) -> Part | Met:
+        """Those features that a plan has; where they are to be learnt all, and the sentences that have each."""
         ids: dict[str, int] = {}
         sizes, idx = np.zeros(keys.n, np.int64), [np.zeros(0, np.int64)]
         for a in range(0, keys.n, CHUNK):
@@ -503,32 +493,19 @@ class Engine:
             idx.append(np.array([ids.setdefault(name, len(ids)) for names in chunk for name in names], np.int64))
         if strange := next((name for name in ids if not isinstance(name, str)), None):
             raise TypeError(f"expected a list of names, found {clip(repr(strange))}")
-        row, names = np.repeat(np.arange(keys.n), sizes), full_names(template.name, strings(list(ids)), entry.hash_bits)
-        encoded = names.dictionary_encode()
-        which, known = np.asarray(encoded.indices).astype(np.int64), encoded.dictionary
-        rows = SparseRows.of_entries(row, which[np.concatenate(idx)], np.ones(len(row)), (keys.n, len(known)))
-        sentences = np.zeros(0, np.int64)
-        if entry.features is None:
-            sentences = np.bincount((keys.by_sentence @ rows.matrix(len(known))).indices, minlength=len(known))
-        return Met(of, (known, sentences), rows, keys.row_of.astype(np.int32))
-
-    def _places(self, entry: Entry, names: Strings) -> tuple[tuple[str, ...], I64]:
-        """The features of a frozen entry, and where each name stands among them, -1 if it does not."""
-        features = entry.features or ()
-        if not self.present and len(features) < len(names):
-            return features, positions(names, strings(features))
-        # few names among many features: these are looked up in a table that is made once, not for every run
-        place = np.array([entry.places.get(name, -1) for name in names.to_pylist()], np.int64)
-        if self.present:
-            found = np.sort(place[place >= 0])
-            features = tuple(features[j] for j in found.tolist())
-            place = np.where(place >= 0, np.searchsorted(found, place), -1)
-        return features, place
-
-
-def is_sparse(entry: Entry) -> bool:
-    """Whether a learnt template gives sparse features; one that gives none yet does."""
-    return all(name.startswith(f"{entry.name}:") for name in entry.features or ())
+        names = [full_name(entry.name, name, entry.hash_bits) for name in ids]  # hashed ones may be equal
+        row, name_of = np.repeat(np.arange(keys.n), sizes), np.concatenate(idx)
+        features = entry.features
+        places = dict(zip(names, count(), strict=False)) if features is None else entry.places
+        if features is not None and self.present:
+            features = tuple(features[k] for k in sorted({places[name] for name in names if name in places}))
+            places = dict(zip(features, count(), strict=False))
+        place = np.array([places.get(name, -1) for name in names], np.int64)
+        if features is not None:
+            return Part.of_entries(of, features, row, place[name_of], np.ones(len(row)), keys.row_of)
+        rows = SparseRows.of_entries(row, place[name_of], np.ones(len(row)), (keys.n, len(names)))
+        sentences = np.bincount((keys.by_sentence @ rows.matrix(len(names))).indices, minlength=len(names))
+        return Met(of, (strings(names), sentences), rows, keys.row_of.astype(np.int32))
 
 
 def _key_columns(arguments: Sequence[str]) -> tuple[str, ...]:
@@ -574,10 +551,3 @@ def _checked(template: Template, names: tuple[str, ...], x: F64) -> F64:
             "correct the function or the list"
         )
     return x + 0.0  # -0.0 becomes 0.0
-
-
-def full_names(template: str, names: Strings, hash_bits: int) -> Strings:
-    """Names of sparse features with the template's before them, or as one of 2^bits numbers."""
-    if hash_bits:
-        return strings([full_name(template, name, hash_bits) for name in names.to_pylist()])
-    return concat(f"{template}:", names)

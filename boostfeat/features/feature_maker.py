@@ -22,7 +22,7 @@ from .language_model import LanguageModel
 from .lexicon import Bitext
 from .options import ResourceFiles
 from .phrase_table import read_phrase_counts
-from .plan import Entry, FeaturePlan
+from .plan import FeaturePlan
 from .products import Gradient
 from .registry import Template, load_plugin
 from .resources import Clusters, Posterior, Resources
@@ -130,10 +130,10 @@ class FeatureMaker:
 
         What else lists have taught (words, quantiles, clusters) stays; a feature that this list lacks stays, too.
         """
-        opened = tuple(replace(e, features=None) if self.is_sparse(e) else e for e in plan.entries)
+        opened = tuple(replace(e, features=None) if e.is_sparse else e for e in plan.entries)
         out, learnt = self._featurize(nbest, replace(plan, entries=opened))
         both = [(e, {*(e.features or ()), *(new.features or ())}) for e, new in zip(plan.entries, learnt.entries, strict=True)]
-        grown = tuple(replace(e, features=tuple(sorted(names))) if self.is_sparse(e) else e for e, names in both)
+        grown = tuple(replace(e, features=tuple(sorted(names))) if e.is_sparse else e for e, names in both)
         plan = replace(plan, entries=grown)
         if grown != learnt.entries:
             return self._featurize(nbest, plan)
@@ -185,10 +185,6 @@ class FeatureMaker:
         source, target = nbest.source[:MOST].to_pylist(), texts(nbest, first_choice(nbest)[:MOST])
         for doubt in doubts_about(plan, source=source, target=target):
             self.say(f"warning: {where}: {doubt}")
-
-    def is_sparse(self, entry: Entry) -> bool:
-        """Whether a learnt template gives sparse features; one that gives none yet does."""
-        return all(name.startswith(f"{entry.name}:") for name in entry.features or ())
 
     def apply(
         self, nbest: NBest, plan: FeaturePlan, *, present: bool = False, to: str | Path | None = None, where: str = "list"

@@ -24,8 +24,7 @@ from ..lists.build import ordered_union
 from ..lists.nbest import NBest, SparseRows, take_strings
 from ..lists.precision import with_derived
 from ..lists.store import is_mappable, read_store, write_store
-from ..lists.store_writer import StoreWriter
-from ..lists.unit_numbers import UnitNumbers, in_several_runs
+from ..lists.store_writer import StoreWriter, UnitNumbers, in_several_runs
 from ..lists.words import distinct, words_of
 from .assembling import Counts, Met, Part, all_sparse_names, with_parts
 from .clusters import learn_clusters
@@ -184,9 +183,13 @@ def occurrence_features(
     _check(nbest, plan, registry, resources)
     engine = Engine(nbest, Corpus(nbest, resources))
     for entry in plan.entries:
-        part = engine.features_of(registry[entry.name], entry)
+        part = engine.compute(registry[entry.name], entry)
+        if part is None:
+            yield (), SparseRows.empty(nbest.n_occurrences)
+            continue
+        names = tuple(part.names[0].to_pylist()) if isinstance(part, Met) else part.names  # all there are, where none is named
         row = part.row_of if part.of == "occurrence" else part.row_of[nbest.unit_idx]
-        yield part.names, part.values.take(row) if isinstance(part.values, SparseRows) else part.values[row]
+        yield names, part.values.take(row) if isinstance(part.values, SparseRows) else part.values[row]
 
 
 # -- the passes -------------------------------------------------------------------------------------------------------

@@ -40,6 +40,11 @@ class Entry:
     features: tuple[str, ...] | None = None
     optional: bool = False  # one of a set: left out where the list lacks what it reads
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether a learnt template gives sparse features; one that gives none yet does."""
+        return all(name.startswith(f"{self.name}:") for name in self.features or ())
+
     @cached_property
     def places(self) -> dict[str, int]:
         """Where each feature stands."""

@@ -10,14 +10,12 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
-import pyarrow.compute as pc
-
 from ..core.errors import InputError
-from ..core.strings import Strings
+from ..core.strings import has_text
 from ..lists.nbest import NBest
 from .resources import Resources
 
@@ -111,7 +109,7 @@ class Template:
 
     It gives a dict of numbers, or a list of names for sparse features. ``columns(**options)`` are the names of dense features in
     their order; without it they stand in the order of the alphabet. ``ready(**options)`` makes of the options of a plan those of
-    a call, once for many calls. ``batch(corpus, **options)`` gives columns of many lists where the function would take too long.
+    a call, once for many calls.
     """
 
     name: str
@@ -120,7 +118,6 @@ class Template:
     learn: Learn | None = None
     columns: tuple[str, ...] | Callable[..., Sequence[str]] | None = None
     ready: Callable[..., dict[str, Any]] | None = None
-    batch: Callable[[Any], Columns] | None = None
 
     def __post_init__(self) -> None:
         where = f"{self.place}template {self.name!r}"
@@ -167,12 +164,12 @@ class Template:
         return self.columns is None and not self.of_text and self.kind != "list"
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> Mapping[str, Any]:
         """Defaults by name; those without one must be given or learnt."""
         return keywords(self.compute)
 
     @property
-    def learn_options(self) -> dict[str, Any]:
+    def learn_options(self) -> Mapping[str, Any]:
         learn = self.learn
         if isinstance(learn, Counted):
             return {**keywords(learn.count), **keywords(learn.choose)}
@@ -251,12 +248,14 @@ class Template:
         )
 
 
+@cache
 def arguments_of(function: Callable[..., Any]) -> tuple[str, ...]:
     found = inspect.signature(function).parameters.values()
     return tuple(p.name for p in found if p.kind is not inspect.Parameter.KEYWORD_ONLY)
 
 
-def keywords(function: Callable[..., Any]) -> dict[str, Any]:
+@cache
+def keywords(function: Callable[..., Any]) -> Mapping[str, Any]:
     """Keyword-only arguments and their defaults: the options of a template's function."""
     found = inspect.signature(function).parameters.values()
     return {p.name: p.default for p in found if p.kind is inspect.Parameter.KEYWORD_ONLY}
@@ -274,7 +273,6 @@ def template(
     learn: Learn | None = None,
     columns: Sequence[str] | Callable[..., Sequence[str]] | None = None,
     ready: Callable[..., dict[str, Any]] | None = None,
-    batch: Callable[..., Columns] | None = None,
     reads: tuple[str, ...] | None = None,
 ) -> Callable[[Callable[..., Any]], Template]:
     """Make a function a template. It has what its arguments name (ARGUMENTS); those after * are its options.
@@ -287,7 +285,7 @@ def template(
     def decorate(compute: Callable[..., Any]) -> Template:
         read = (what for argument in arguments_of(compute) for what in ARGUMENTS.get(argument, ()))
         names = columns if columns is None or callable(columns) else tuple(columns)
-        return Template(name, compute, reads or tuple(dict.fromkeys(read)), learn, names, ready, batch)
+        return Template(name, compute, reads or tuple(dict.fromkeys(read)), learn, names, ready)
 
     return decorate
 
@@ -300,27 +298,23 @@ def missing(what: str, nbest: NBest, resources: Resources) -> str | None:
     if not nbest.n_hyps or what in ("hypothesis", "list"):
         return None
     if what == "source sentence":
-        return "source sentences; import with -s SOURCE" if _all_empty(nbest.source) else None
+        return None if has_text(nbest.source) else "source sentences; import with -s SOURCE"
     if not nbest.n_occurrences:
         return "units (phrases); import a list that has them"
-    fix = "import with -s SOURCE" if _all_empty(nbest.source) else "have the decoder write which words a unit translates"
+    fix = "have the decoder write which words a unit translates" if has_text(nbest.source) else "import with -s SOURCE"
     texts = {
         "source phrase": (units.src, f"source phrases; {fix}"),
         "target phrase": (units.tgt, "target phrases; import a list that has them"),
         "alignment": (units.align, "word alignments; have the decoder write them"),
     }
     if what in texts:
-        return texts[what][1] if _all_empty(texts[what][0]) else None
+        return None if has_text(texts[what][0]) else texts[what][1]
     if what == "target span" or what in _IN_TEXT:
         unknown = (nbest.tgt_start < 0).any() or (units.tgt_len < 0).any()
         return "target spans of all units; import a list that has them" if unknown else None
     if "span" in what and ((nbest.src_start < 0).any() or (units.src_len < 0).any()):
         return "source spans of all units; have the decoder write the segmentation"
     return None
-
-
-def _all_empty(column: Strings) -> bool:
-    return not pc.max(pc.binary_length(column)).as_py()
 
 
 def place_in(path: str, error: BaseException) -> str:

@@ -22,16 +22,16 @@ from ..lists.build import ReadOptions
 from ..lists.merging import merge, stack
 from ..lists.nbest import NBest
 from ..lists.precision import with_precision
-from .labelled_lists import LAYOUTS, read_labelled
+from .bar_lines import LAYOUTS, read_labelled
+from .neural_lists import is_folder
 from .sniffers import SNIFFERS
-from .speech_lists import is_folder
 
 READERS: dict[str, str] = {  # modules, with the function if it is not ``read``; those of graphs are above this package
     "jsonl": "jsonl",
-    "hyporadise": "speech_lists:read_hyporadise",
-    "mlm-scoring": "speech_lists:read_mlm_scoring",
-    "sockeye": "sockeye",
-    "vosk": "speech_lists:read_vosk",
+    "hyporadise": "neural_lists:read_hyporadise",
+    "mlm-scoring": "neural_lists:read_mlm_scoring",
+    "sockeye": "neural_lists:read_sockeye",
+    "vosk": "neural_lists:read_vosk",
     "openai": "openai",
     "plf": ".search.graphs.plf",
     "htk-slf": ".search.graphs.htk_slf",
@@ -39,14 +39,14 @@ READERS: dict[str, str] = {  # modules, with the function if it is not ``read``;
     "moses-hypergraph": ".search.graphs.moses_hypergraph",
     "moses-osgx": ".search.graphs.moses_search_graph",
     "fairseq": "fairseq",
-    "travatar": "labelled_lists",
+    "travatar": "bar_lines",
     "marian": "marian",
     "moses-enriched": "moses.enriched",
-    "joshua": "labelled_lists",
-    "cdec": "labelled_lists",
-    "phrasal": "labelled_lists",
+    "joshua": "bar_lines",
+    "cdec": "bar_lines",
+    "phrasal": "bar_lines",
     "moses": "moses.plain_lists",
-    "espnet": "speech_lists:read_espnet",  # a folder
+    "espnet": "neural_lists:read_espnet",  # a folder
     "lines": "lines",  # these by name only: any text would do
     "opennmt": "lines",
     "nemo": "lines",
@@ -72,9 +72,7 @@ def detect(path: str | Path) -> str:
     """The name of the format of a file, by looking at its first lines."""
     if Path(path).is_dir() and is_folder(path):
         return "espnet"
-    head = read_head(path, whole_line=True)
-    if not head.strip():
-        raise FormatError(str(path), expected="an n-best list", found="an empty file", fix="check what wrote it")
+    head = _head(path)
     if head[257:262] == b"ustar":
         raise FormatError(
             str(path), expected="an n-best list or a graph", found="a tar archive", fix="unpack it and name its files"
@@ -94,6 +92,14 @@ def detect(path: str | Path) -> str:
     )
 
 
+def _head(path: str | Path) -> bytes:
+    """Return the first lines of a file, which has some."""
+    head = read_head(path, whole_line=True)
+    if not head.strip():
+        raise FormatError(str(path), expected="an n-best list", found="an empty file", fix="check what wrote it")
+    return head
+
+
 def _text(head: bytes) -> str:
     return head.removeprefix(BOM_UTF8).decode("utf-8", "replace")
 
@@ -101,9 +107,9 @@ def _text(head: bytes) -> str:
 def read(path: str | Path, options: ReadOptions, *, format: str = "auto") -> NBest:
     """One file of n-best lists or graphs, without references; see build.attach."""
     name = detect(path) if format == "auto" else format
-    for plain, richer in (("moses", "moses-enriched"), ("cdec", "cdec-forest")):
-        if name == plain and format != "auto" and SNIFFERS[richer](_text(read_head(path, whole_line=True))):
-            name = richer
+    if format != "auto" and not Path(path).is_dir():
+        head, richer = _head(path), {"moses": "moses-enriched", "cdec": "cdec-forest"}.get(name, name)
+        name = richer if richer != name and SNIFFERS[richer](_text(head)) else name
     if name in LAYOUTS:
         nbest = read_labelled(path, options, layout=LAYOUTS[name])
     else:

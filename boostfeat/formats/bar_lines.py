@@ -12,7 +12,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
+from math import nan
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -20,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 
 from ..core.arrays import F64, I32, I64, Array, offsets
-from ..core.errors import FormatError
 from ..core.files import Block, decode_line, last_line, read_blocks
 from ..core.strings import Strings
 from ..core.text import split_words
@@ -34,7 +35,6 @@ from .bar_kernel import (
     Room,
     Source,
     UnitTable,
-    copy_slices,
     copy_words,
     find_fields,
     find_marks,
@@ -43,6 +43,7 @@ from .bar_kernel import (
     read_numbers,
     read_rows_of_features,
 )
+from .fields import optional_score, read_features, sentence_id, split_fields
 
 BLOCK_BYTES = 1 << 22  # of the lines that a thread reads at a time
 T = TypeVar("T")
@@ -149,12 +150,6 @@ class BarLines:
         copy_words(self.buf, *at, out, ptr, n_words)
         return ptr, out, n_words
 
-    def texts(self, at: Slices) -> Strings:
-        """[n] slices as they stand."""
-        ptr, out = np.empty(len(self) + 1, np.int64), np.empty(int(np.sum(at[1] - at[0])), np.uint8)
-        copy_slices(self.buf, *at, out, ptr)
-        return string_column(ptr, out)
-
     def features(self, at: Slices) -> NamedValues:
         """The labelled features of slices."""
         found, counts = self.room.features(self.block.end), np.empty(len(self), np.int64)
@@ -260,17 +255,6 @@ def _in_threads(task: Callable[..., T], items: Iterable[tuple[int, Block]], thre
                 future.cancel()
 
 
-def runs_of_rows(lines: BarLines, sent: I64, options: ReadOptions) -> Iterator[tuple[int, int, bool]]:
-    """(first row, row after the last, whether nothing after it is wanted) of the rows that are not odd, between odd ones.
-
-    The row after the last of a run is odd, or there is none.
-    """
-    cuts = np.flatnonzero(lines.odd).tolist()
-    for a, b in pairwise([-1, *cuts, len(lines)]):
-        beyond = np.flatnonzero(sent[a + 1 : b] >= (sys.maxsize if options.first is None else options.first))
-        yield a + 1, (a + 1 + int(beyond[0]) if len(beyond) else b), len(beyond) > 0
-
-
 def read_bar_list(
     path: str | Path,
     options: ReadOptions,
@@ -278,16 +262,15 @@ def read_bar_list(
     parse_line: Callable[[str, str], HypRecord],
 ) -> NBest:
     """Read a list by columns; lines that are odd by ``parse_line`` (line, where)."""
-    builder, empty = Builder(options), True
+    builder = Builder(options)
     for lines, columns in parsed_blocks(path, options, columns_of):
-        empty = empty and not len(lines)
         base = builder.add_units(columns.units)
-        for a, b, is_last in runs_of_rows(lines, columns.sent, options):
-            builder.add_hyps(columns, a, b, base, lines.where)
-            if is_last or (b < len(lines) and not add_line(builder, lines, b, parse_line)):
+        for odd, after in pairwise([-1, *np.flatnonzero(lines.odd).tolist(), len(lines)]):
+            beyond = np.flatnonzero(columns.sent[odd + 1 : after] >= (sys.maxsize if options.first is None else options.first))
+            last = odd + 1 + int(beyond[0]) if len(beyond) else after
+            builder.add_hyps(columns, odd + 1, last, base, lines.where)
+            if last < after or (after < len(lines) and not add_line(builder, lines, after, parse_line)):
                 return builder.finish()
-    if empty:
-        raise FormatError(str(path), expected="an n-best list", found="an empty file", fix="check what wrote it")
     return builder.finish()
 
 
@@ -295,3 +278,63 @@ def add_line(builder: Builder, lines: BarLines, row: int, parse_line: Callable[[
     """Give a builder the hypothesis of an odd line; False where its sentence is not wanted."""
     text, where = lines.text(row), lines.where(row)
     return text.isspace() or builder.take([parse_line(text, where)])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Lists of cdec, Joshua, Phrasal and Travatar
+# ---------------------------------------------------------------------------------------------------------------------
+
+#   cdec      id ||| text ||| Name=value Name=value ||| score
+#   joshua    its ``output-format`` being ``%i ||| %s ||| %f ||| %c``; versions before 4 print bare values, which get the
+#             names f_0, f_1, ...
+#   phrasal   id ||| text ||| Name: value Name: value [||| score]; names hold colons, bars and brackets (``TM:lex(f|t)``)
+#   travatar  id ||| text ||| score ||| name=value name=value
+#
+# What follows the score (word alignment, source, derivation) says nothing of features and is not read.
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A line's layout: which field of ``id ||| text ||| ...`` holds what; ``shown`` is the line as error messages give it."""
+
+    shown: str
+    least: int
+    most: int | None
+    features: int = 2
+    score: int = 3
+
+
+LAYOUTS = {
+    "cdec": Layout("id ||| text ||| Name=value ... ||| score", least=4, most=4),
+    "joshua": Layout("id ||| text ||| name=value ... ||| score", least=4, most=None),
+    "phrasal": Layout("id ||| text ||| Name: value ...", least=3, most=None),
+    "travatar": Layout("id ||| text ||| score ||| name=value ...", least=4, most=4, features=3, score=2),
+}
+
+
+def read_labelled(path: str | Path, options: ReadOptions, *, layout: Layout) -> NBest:
+    """A list whose hypotheses have features of their own and no units."""
+
+    def record(line: str, where: str) -> HypRecord:
+        parts = split_fields(line, where, least=layout.least, most=layout.most, layout=layout.shown)
+        return HypRecord(
+            sent=sentence_id(parts[0], where),
+            text=parts[1],
+            where=where,
+            score=optional_score(parts[layout.score], where) if layout.score < len(parts) else nan,
+            features=read_features(parts[layout.features], where),
+        )
+
+    return read_bar_list(path, options, partial(_columns, options=options, layout=layout), record)
+
+
+def _columns(lines: BarLines, options: ReadOptions, layout: Layout) -> tuple[BarLines, HypColumns]:
+    sent = lines.ids()
+    wanted = lines.wanted(sent, options)
+    lines, sent = lines.take(wanted), sent[wanted]
+    lines.odd |= (lines.n_fields < layout.least) | (lines.n_fields > (layout.most or lines.n_fields))
+    text_ptr, text, _ = lines.words(lines.field(1))
+    features, score = lines.features(lines.field(layout.features)), lines.numbers(lines.field(layout.score))
+    none, no_units = np.zeros(0, np.int32), np.zeros(len(lines), np.int64)
+    texts = string_column(text_ptr, text)
+    return lines, HypColumns(sent, texts, score, *features, no_units, none, none, none, UnitColumns.none())

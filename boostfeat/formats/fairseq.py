@@ -14,12 +14,10 @@ any order, and are sorted by id. A hypothesis' text is its H line, for scores he
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import log
 from pathlib import Path
-
-import numpy as np
 
 from ..core.errors import FormatError, clip
 from ..core.files import read_lines
@@ -27,14 +25,12 @@ from ..core.text import BLANKS
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from ..lists.pieces import scheme_of_lines
-from ..lists.tokens import DECODER_SCORE, TokenBuilder, TokenHyp, TokenLists, attention
-from .fields import all_numbers, are_ids, number, numbers, sentence_id
+from ..lists.tokens import DECODER_SCORE, TokenBuilder, TokenHyp, attention
+from .fields import number, numbers, sentence_id
 from .marian import parse_alignment
 
 FEATURE = "P"
 LN2 = log(2)  # ln p = log2 p · ln 2
-_ORDERS = ("H", "HP", "HD", "HDP", "HPD")  # of the lines of a hypothesis
-_FIELDS = {"H": 2, "D": 2, "P": 1}  # tabs of a line
 _TAGGED = re.compile(r"([A-Z])-(\d+)\t(.*)", re.DOTALL)
 
 
@@ -49,59 +45,15 @@ class _Hyp:
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
-    every = list(read_lines(path))
-    if not any(line and not line.isspace() for _, line in every):
-        raise FormatError(str(path), expected="an n-best list", found="an empty file", fix="check what wrote it")
-    lines = [found for found in every if found[1][1:2] == "-" and found[1][0] in "HDPA"]
-    builder, fast = TokenBuilder(options), _in_columns(lines, path, options)
-    if fast is not None:
-        builder.add_lists(fast)
-        return builder.finish()
-    hyps = _hyps(lines, path)
+    hyps = _hyps(((n, line) for n, line in read_lines(path) if line[1:2] == "-" and line[0] in "HDPA"), path)
     in_pieces = _are_in_pieces([hyp.tokens for hyp in hyps], options)
-    for hyp in sorted(hyps, key=lambda hyp: hyp.sent):
-        builder.add(_record(hyp, in_pieces=in_pieces))
+    builder = TokenBuilder(options)
+    builder.take(_record(hyp, in_pieces=in_pieces) for hyp in sorted(hyps, key=lambda hyp: hyp.sent))
     return builder.finish()
 
 
 def _are_in_pieces(tokens: list[str], options: ReadOptions) -> bool:
     return options.subwords != "none" and (options.subwords != "auto" or scheme_of_lines(tokens) != "none")
-
-
-def _in_columns(lines: Sequence[tuple[int, str]], path: str | Path, options: ReadOptions) -> TokenLists | None:
-    """The hypotheses of lines that follow each other as those of the first hypothesis do, without an alignment.
-
-    None for others, and where anything is wrong: they are for ``_record``, line by line.
-    """
-    tags = "".join([line[0] for _, line in lines])
-    order = tags[: tags.find("H", 1)] if "H" in tags[1:] else tags
-    if order not in _ORDERS or tags != order * (len(tags) // len(order)):
-        return None
-    rows = {tag: [line.split("\t", _FIELDS[tag]) for _, line in lines[k :: len(order)]] for k, tag in enumerate(order)}
-    if any({*map(len, own)} != {_FIELDS[tag] + 1} for tag, own in rows.items()):
-        return None
-    sents, *others = ([row[0][2:] for row in own] for own in rows.values())
-    found = {tag: all_numbers(" ".join([row[1] for row in own])) for tag, own in rows.items()}
-    values = {tag: own for tag, own in found.items() if own is not None}
-    if any(other != sents for other in others) or not are_ids(sents) or len(values) < len(rows):
-        return None
-    tokens, score = [row[2] for row in rows["H"]], LN2 * values["H"]
-    if any(len(values[tag]) != len(tokens) for tag in rows if tag != "P"):  # two numbers where one should be
-        return None
-    scores = {}
-    if "P" in rows:
-        scores[FEATURE] = np.array([row[1].count(" ") + 1 for row in rows["P"]], np.int64), LN2 * values["P"]
-    text = [row[2] for row in rows["D"]] if "D" in rows and _are_in_pieces(tokens, options) else None
-    hyps = TokenLists(
-        sent=np.array([*map(int, sents)], np.int64),
-        where=[f"{path}:{number}" for number, _ in lines[:: len(order)]],
-        tokens=tokens,
-        score=score,
-        features={DECODER_SCORE: score},
-        scores=scores,
-        text=text,
-    )
-    return hyps.take(np.argsort(hyps.sent, kind="stable")) if (np.diff(hyps.sent) < 0).any() else hyps
 
 
 def _hyps(lines: Iterable[tuple[int, str]], path: str | Path) -> list[_Hyp]:

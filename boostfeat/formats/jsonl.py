@@ -30,15 +30,15 @@ from typing import IO, Any, NamedTuple
 import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
-from scipy import sparse
 
-from ..core.arrays import F64, offsets
+from ..core.arrays import offsets
 from ..core.errors import FormatError, InputError, clip, counted, refuse_newer
 from ..core.files import decode, read_lines
 from ..core.strict_json import finite, no_constant, parse_json
 from ..core.strings import Strings
 from ..core.text import normal, split_words
 from ..lists.build import Builder, ListRecord, ReadOptions, UnitRecord, with_stats
+from ..lists.merging import at_columns
 from ..lists.nbest import NBest, Notes, Qualities, SparseRows, largest_ratio, strings
 from ..lists.quality import check_name
 from .fields import check_links
@@ -435,41 +435,11 @@ def _as_declared(nbest: NBest, header: _Header) -> NBest:
         extra_names = tuple(n for n in nbest.extra_names if n not in by_units and n not in header.sparse_features)
     unit_names = tuple(dict.fromkeys([*unit_names, *(n for n in extra_names if n in by_units)]))
     extra_names = tuple(dict.fromkeys([*extra_names, *(n for n in unit_names if n in by_hyps)]))
-    demoted = [
-        n for names, kept in ((nbest.unit_names, unit_names), (nbest.extra_names, extra_names)) for n in names if n not in kept
-    ]
-    sparse_names = tuple(dict.fromkeys([*header.sparse_features, *found, *demoted]))
-    if (unit_names, extra_names, list(sparse_names)) == (nbest.unit_names, nbest.extra_names, found):
-        return nbest
-    x, unit_sparse = _rearranged(nbest.units.x, nbest.unit_names, nbest.units.sparse, found, unit_names, sparse_names)
-    extra, extra_sparse = _rearranged(nbest.extra, nbest.extra_names, nbest.extra_sparse, found, extra_names, sparse_names)
-    used = np.zeros(len(sparse_names), bool)
-    used[: len(header.sparse_features)] = True
-    used[unit_sparse.idx] = True
-    used[extra_sparse.idx] = True
-    number = np.cumsum(used, dtype=np.int32) - 1
-    return replace(
-        nbest,
-        units=replace(nbest.units, x=x, sparse=replace(unit_sparse, idx=number[unit_sparse.idx])),
-        unit_names=unit_names,
-        extra=extra,
-        extra_names=extra_names,
-        extra_sparse=replace(extra_sparse, idx=number[extra_sparse.idx]),
-        sparse_names=strings([name for name, keep in zip(sparse_names, used, strict=True) if keep]),
-    )
-
-
-def _rearranged(
-    dense: F64, names: Sequence[str], rows: SparseRows, sparse_names: list[str], to_dense: Sequence[str], to_sparse: Sequence[str]
-) -> tuple[F64, SparseRows]:
-    """Dense and sparse columns moved by name; a name in ``to_dense`` goes there, not among the sparse ones."""
-    goes = {name: len(to_dense) + j for j, name in enumerate(to_sparse)} | {name: j for j, name in enumerate(to_dense)}
-    columns = [goes[name] for name in (*names, *sparse_names)]
-    move = sparse.csr_matrix(
-        (np.ones(len(columns)), (np.arange(len(columns)), columns)), shape=(len(columns), len(to_dense) + len(to_sparse))
-    )
-    moved = sparse.csc_matrix(sparse.hstack([sparse.csr_matrix(dense), rows.matrix(len(sparse_names))], format="csr") @ move)
-    return moved[:, : len(to_dense)].toarray(), SparseRows.from_matrix(moved[:, len(to_dense) :])
+    dense = {*unit_names, *extra_names}
+    columns = ((nbest.unit_names, nbest.units.x), (nbest.extra_names, nbest.extra))
+    demoted = [name for names, x in columns for name, some in zip(names, (x != 0).any(axis=0).tolist(), strict=True) if some]
+    sparse_names = [name for name in dict.fromkeys([*header.sparse_features, *found, *demoted]) if name not in dense]
+    return at_columns(nbest, unit_names, extra_names, strings(sparse_names))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -16,27 +16,19 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
-from ..core.arrays import F64, I64, Array, offsets
 from ..core.errors import FormatError, clip, counted
-from ..core.files import read_head
-from ..core.strings import Strings
+from ..core.files import read_head, read_lines
 from ..core.text import BLANKS, split_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
-from ..lists.tokens import DECODER_SCORE, WORDS, TokenBuilder, TokenHyp, TokenLists, attention
-from .bar_lines import BarLines, NamedValues, parsed_blocks, runs_of_rows
+from ..lists.tokens import DECODER_SCORE, TokenBuilder, TokenHyp, attention
 from .fields import is_number, label_groups, name_values, numbers, optional_score, sentence_id, split_fields
 
 LAYOUT = "id ||| text ||| F0= v ||| score"
 WORD_SCORES = "WordScores"
-_SIGNS = re.compile(rf"(?:^|\s){WORD_SCORES}=|^(?:\S+\s+)*?F0=\s*\S+(?:\s+[^\s=]+=\s*\S+)*$")
-_OURS = re.compile(rf"(?:^|\s)(?:{WORDS}|{DECODER_SCORE})=")  # a list of Marian that boostfeat wrote, in Moses' format
 _HARD = re.compile(r"(?:[0-9]{1,9}-[0-9]{1,9}(?:[ \t]+|$))+")
 _SOFT = re.compile(r"(?:[0-9.eE+-]+(?:,[0-9.eE+-]+)*(?:[ \t]+|$))+")
 _OF_SCORER = re.compile(r"F[0-9]+")
@@ -63,87 +55,11 @@ class _Fields(NamedTuple):
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
-    """Read a list, by kernels as far as they understand it; the other lines one by one."""
-    builder, empty = TokenBuilder(options), True
     ids = _has_ids(read_head(path).removeprefix(BOM_UTF8).decode("utf-8", "replace"))
-    n_before = 0  # hypotheses, which are sentences where there are no ids
-    for lines, hyps in parsed_blocks(path, options, partial(_columns, ids=ids)):
-        empty = empty and not len(lines)
-        for a, b, is_last in runs_of_rows(lines, hyps.sent, options):
-            if a < b:
-                builder.add_lists(_lists(lines, hyps, a, b))
-            if is_last:
-                return builder.finish()
-            if b < len(lines) and not (text := lines.text(b)).isspace():
-                hyp = _hyp(text, lines.where(b), None if ids else n_before + b)
-                if options.first is not None and hyp.sent >= options.first:
-                    return builder.finish()
-                builder.add(hyp)
-        n_before += len(lines)
-    if empty:
-        raise FormatError(str(path), expected="an n-best list", found="an empty file", fix="check what wrote it")
+    lines = ((f"{path}:{number}", line) for number, line in read_lines(path) if line and not line.isspace())
+    builder = TokenBuilder(options)
+    builder.take(_hyp(line, where, None if ids else k) for k, (where, line) in enumerate(lines))
     return builder.finish()
-
-
-class _Columns(NamedTuple):
-    """Hypotheses in columns, whose fields are text [, scores of tokens], features and the decoder's score."""
-
-    sent: I64  # [n]
-    text: Strings
-    score: F64
-    names: list[str]  # of the features
-    features: NamedValues
-    tokens: NamedValues
-    model: str  # whose scores of tokens they are, "" where there are none
-
-
-def _columns(lines: BarLines, *, ids: bool) -> tuple[BarLines, _Columns]:
-    """Read lines by kernels. Those with other fields than most, or other features than the first of these, are odd."""
-    sent = lines.ids()
-    n_fields = int(np.bincount(lines.n_fields).argmax()) if len(lines) else 0
-    has_tokens = n_fields == 5
-    lines.odd |= (lines.n_fields != n_fields) | (not ids or n_fields not in (4, 5))
-    features, score = lines.features(lines.field(-2)), lines.numbers(lines.field(-1))
-    tokens = lines.features(lines.field(2)) if has_tokens else NamedValues((), 0 * features.counts, features.idx[:0], score[:0])
-    names = _of_first(features, lines.odd)
-    added = next((name for name in reversed(names) if not _OF_SCORER.fullmatch(name)), "")
-    _check_scores(tokens, lines.odd)
-    lines.odd |= np.isnan(score) | ((tokens.counts == 0) & has_tokens)
-    lines.odd |= not names or any(name == DECODER_SCORE or name.startswith(WORD_SCORES) for name in names)
-    model = (f"{added}.{WORD_SCORES}" if added else WORD_SCORES) if has_tokens else ""
-    return lines, _Columns(sent, lines.texts(lines.field(1)), score, names, features, tokens, model)
-
-
-def _of_first(features: NamedValues, odd: Array) -> list[str]:
-    """The names of the first row that is not odd; rows with others become odd."""
-    if odd.all():
-        return []
-    ptr, first = offsets(features.counts), int(np.argmin(odd))
-    own = features.idx[ptr[first] : ptr[first + 1]]
-    odd |= features.counts != len(own)
-    rows = np.flatnonzero(~odd)
-    odd[rows] |= (features.idx[ptr[rows][:, None] + np.arange(len(own))] != own).any(axis=1)
-    return [features.names[k] for k in own]
-
-
-def _check_scores(tokens: NamedValues, odd: Array) -> None:
-    """Rows that are not the scores of tokens, and nothing else, become odd."""
-    number = {name: k for k, name in enumerate(tokens.names)}
-    most = int(tokens.counts.max(initial=0))
-    expected = np.array([number.get(f"{WORD_SCORES}_{k}", -1) for k in range(most)], np.int64)
-    counts, row = np.repeat(tokens.counts, tokens.counts), np.repeat(np.arange(len(odd)), tokens.counts)
-    place = np.arange(len(row)) - np.repeat(offsets(tokens.counts)[:-1], tokens.counts)
-    odd[row[tokens.idx != np.where(counts == 1, number.get(WORD_SCORES, -1), expected[place])]] = True
-
-
-def _lists(lines: BarLines, hyps: _Columns, a: int, b: int) -> TokenLists:
-    """Hypotheses a to b - 1, none of which is odd."""
-    features, tokens = (slice(*offsets(own.counts)[[a, b]].tolist()) for own in (hyps.features, hyps.tokens))
-    score = hyps.score[a:b]
-    columns = dict(zip(hyps.names, hyps.features.val[features].reshape(b - a, -1).T, strict=True)) | {DECODER_SCORE: score}
-    scores = {hyps.model: (hyps.tokens.counts[a:b], hyps.tokens.val[tokens])} if hyps.model else {}
-    where = [lines.where(row) for row in range(a, b)]
-    return TokenLists(hyps.sent[a:b], where, hyps.text[a:b].to_pylist(), score, columns, scores)
 
 
 def _hyp(line: str, where: str, sent: int | None) -> TokenHyp:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import warnings
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain, islice, pairwise
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import nan
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -130,26 +130,67 @@ class ReadOptions:
     threads: int = 1
 
 
-@dataclass
-class Builder:
-    """Takes hypotheses in the order of a list and makes a container of them."""
+class ListBuilder:
+    """Opens lists of sentences one after the other, and numbers the names of features: what all builders do."""
 
-    options: ReadOptions = field(default_factory=ReadOptions)
-    declared_dense: tuple[str, ...] = ()  # unit features that are dense whatever their share
-
-    def __post_init__(self) -> None:
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+        self._ids: list[int] = []
+        self._hyp_counts: list[int] = []
+        self._score = array("d")
         self._names: dict[str, int] = {}
         self._last_names: tuple[str, ...] = ()
         self._last_indices = array("i")
-        self._ids: list[int] = []
-        self._hyp_counts: list[int] = []
+
+    def add(self, hyp: Any) -> None:
+        """Append one hypothesis. Sentence ids must not go back; at most ``options.size`` a sentence are kept."""
+        raise NotImplementedError
+
+    def take(self, hyps: Iterable[Any]) -> bool:
+        """Append hypotheses up to the first sentence that is not wanted: nothing after that is read. False where it was met."""
+        first = self.options.first
+        for hyp in hyps:
+            if first is not None and hyp.sent >= first:
+                return False
+            self.add(hyp)
+        return True
+
+    def sentence(self, sent: int, where: str) -> None:
+        """Open the list of a sentence, unless it is the open one; it may stay empty. Sentence ids must not go back."""
+        if not self._ids or sent != self._ids[-1]:
+            last = self._ids[-1] if self._ids else 0
+            if sent < last:
+                fix = "sort the list by sentence id, or give accumulated lists as separate files"
+                raise FormatError(where, expected=f"sentence id {last} or higher", found=str(sent), fix=fix)
+            self._ids.append(sent)
+            self._hyp_counts.append(0)
+
+    def _is_full(self) -> bool:
+        """Tell whether the open list has as many hypotheses as are wanted."""
+        return self.options.size is not None and self._hyp_counts[-1] >= self.options.size
+
+    def _indices(self, features: Iterable[str]) -> array[int]:
+        """Numbers of features; most hypotheses have the names of the one before."""
+        names = tuple(features)
+        if names != self._last_names:
+            known = self._names
+            self._last_names, self._last_indices = names, array("i", [known.setdefault(name, len(known)) for name in names])
+        return self._last_indices
+
+
+class Builder(ListBuilder):
+    """Takes hypotheses in the order of a list and makes a container of them.
+
+    Unit features that are ``declared_dense`` are dense whatever their share.
+    """
+
+    def __init__(self, options: ReadOptions | None = None, declared_dense: tuple[str, ...] = ()) -> None:
+        super().__init__(options or ReadOptions())
+        self.declared_dense = declared_dense
         self._text = TextColumn()
-        self._score = array("d")
         self._unit_counts = array("q")
         self._unit_idx, self._src_start, self._tgt_start = array("i"), array("i"), array("i")
         self._unit_of: dict[tuple[object, ...], int] = {}
-        # units of this sentence as readers gave them, by identity (which is theirs as long as they are kept) and target phrase
-        self._near: dict[tuple[int, str], tuple[UnitRecord, int]] = {}
         self._unit_rows = Triples()
         self._unit_text = TextColumn(), TextColumn(), TextColumn()
         self._unit_len: tuple[array[int], array[int]] = (array("i"), array("i"))
@@ -159,9 +200,8 @@ class Builder:
         self._source_tokens: tuple[int, list[str]] = (-1, [])
 
     def add(self, hyp: HypRecord) -> None:
-        """Append one hypothesis. Sentence ids must not go back; at most ``options.size`` a sentence are kept."""
         self.sentence(hyp.sent, hyp.where)
-        if self.options.size is not None and self._hyp_counts[-1] >= self.options.size:
+        if self._is_full():
             return
         text = normal(hyp.text)
         tokens = split_words(text) if hyp.units else []
@@ -176,15 +216,6 @@ class Builder:
         self._unit_counts.append(len(hyp.units))
         own = own_features(hyp, allow_mismatch=self.options.allow_mismatch)
         self._extra_rows.add(self._indices(own), own.values())
-
-    def take(self, hyps: Iterable[HypRecord]) -> bool:
-        """Append hypotheses up to the first sentence that is not wanted: nothing after that is read. False where it was met."""
-        first = self.options.first
-        for hyp in hyps:
-            if first is not None and hyp.sent >= first:
-                return False
-            self.add(hyp)
-        return True
 
     def add_list(self, hyps: ListRecord) -> None:
         """Append hypotheses of one sentence in columns: as ``add`` for each, but a unit they share is looked at once."""
@@ -246,14 +277,6 @@ class Builder:
     def _numbers_of(self, names: Sequence[str]) -> I32:
         return np.array([self._names.setdefault(name, len(self._names)) for name in names], np.int32)
 
-    def sentence(self, sent: int, where: str) -> None:
-        """Open the list of a sentence, unless it is the open one; it may stay empty."""
-        if not self._ids or sent != self._ids[-1]:
-            check_order(sent, self._ids[-1] if self._ids else 0, where)
-            self._ids.append(sent)
-            self._hyp_counts.append(0)
-            self._near.clear()
-
     def _tokens_of(self, sent: int) -> list[str]:
         if self._source_tokens[0] != sent:
             known = self._source is not None and sent < len(self._source)
@@ -264,8 +287,6 @@ class Builder:
         """The number of a unit; an unknown one gets the next."""
         self._check_span(unit, source, where)
         tgt = " ".join(target[unit.tgt[0] : unit.tgt[1]]) if unit.tgt_text is None and unit.tgt else unit.tgt_text or ""
-        if unit.features and (near := self._near.get((id(unit), tgt))):
-            return near[1]
         src = " ".join(source[slice(*unit.src)]) if unit.src_text is None and unit.src else unit.src_text or ""
         src_len = unit.src[1] - unit.src[0] if unit.src else -1
         tgt_len = unit.tgt[1] - unit.tgt[0] if unit.tgt else -1
@@ -278,8 +299,6 @@ class Builder:
             self._unit_len[1].append(tgt_len)
             self._unit_score.append(unit.score)
             self._unit_rows.add(self._indices(unit.features), unit.features.values())
-        if unit.features:
-            self._near[id(unit), tgt] = (unit, u)
         return u
 
     def _check_span(self, unit: UnitRecord, source: list[str], where: str) -> None:
@@ -290,15 +309,6 @@ class Builder:
                 found=f"{unit.src[0]}-{unit.src[1] - 1}",
                 fix="give the source that was decoded",
             )
-
-    def _indices(self, features: Mapping[str, float]) -> array[int]:
-        """Name numbers of features; most hypotheses have the names of the one before."""
-        names = tuple(features)
-        if names != self._last_names:
-            known = self._names
-            self._last_names = names
-            self._last_indices = array("i", [known.setdefault(name, len(known)) for name in names])
-        return self._last_indices
 
     def finish(self) -> NBest:
         names = list(self._names)
@@ -391,17 +401,6 @@ class TextColumn:
         return pa.chunked_array([*self._chunks, strings(self._last)]).combine_chunks()
 
 
-def check_order(sent: int, last: int, where: str) -> None:
-    """Sentence ids must not go back."""
-    if sent < last:
-        raise FormatError(
-            where,
-            expected=f"sentence id {last} or higher",
-            found=str(sent),
-            fix="sort the list by sentence id, or give accumulated lists as separate files",
-        )
-
-
 def ordered_union(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
     """Names of all groups, each once, in order of appearance."""
     return tuple(dict.fromkeys(name for group in groups for name in group))
@@ -437,18 +436,6 @@ class Triples:
         self.counts.append(len(idx))
         self.idx.extend(idx)
         self.val.extend(values)
-
-    def add_rows(self, n: int, idx: array[int], columns: Iterable[Iterable[float]]) -> None:
-        """Append n rows that all give these names; ``columns`` may be longer than the rows."""
-        self.counts.extend([len(idx)] * n)
-        self.idx.extend(idx * n)
-        self.val.extend(islice(chain.from_iterable(zip(*columns, strict=False)), n * len(idx)))
-
-    def add_columns(self, idx: array[int], values: F64) -> None:
-        """Rows [n, len(idx)] that all give these names."""
-        self.counts.extend([len(idx)] * len(values))
-        self.idx.extend(idx * len(values))
-        self.val.frombytes(np.asarray(values, np.float64).tobytes())
 
     def extend(self, counts: I64, idx: I32, values: F64) -> None:
         """Rows with so many names and values each."""

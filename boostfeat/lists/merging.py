@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from ..core.arrays import I64, Array, offsets, segment_positions
 from ..core.errors import InputError
 from ..core.strings import Strings, string_buffers
 from .build import DENSE_SHARE, assemble, ordered_union, with_stats
-from .nbest import NBest, Notes, Qualities, SparseRows, Units, strings, take_strings
+from .nbest import NBest, Notes, Qualities, SparseRows, strings, take_strings
 
 
 def stack(lists: Sequence[NBest]) -> NBest:
@@ -32,61 +33,36 @@ def stack(lists: Sequence[NBest]) -> NBest:
         _as_met([nb.extra_names for nb in lists], [*extra_names, *extras_give]),
     )
     sparse_names = pa.concat_arrays([_sparse_names(nb, unit_names, extra_names) for nb in lists]).unique()
-    spread = [_spread(nb, unit_names, extra_names, sparse_names) for nb in lists]
+    spread = [at_columns(nb, unit_names, extra_names, sparse_names) for nb in lists]
     shift = np.cumsum([0, *(len(nb.units) for nb in spread)])
     has_stats = all(nb.has_stats or not nb.n_hyps for nb in lists)
 
-    def joined(get) -> np.ndarray:  # type: ignore[no-untyped-def]
-        return np.concatenate([get(nb) for nb in spread])
-
-    def texts(get) -> Strings:  # type: ignore[no-untyped-def]
-        return pa.chunked_array([get(nb) for nb in spread], pa.large_string()).combine_chunks()
-
-    def ptrs(get) -> I64:  # type: ignore[no-untyped-def]
-        return offsets(np.concatenate([np.diff(get(nb)) for nb in spread]))
-
-    def rows(get) -> SparseRows:  # type: ignore[no-untyped-def]
-        parts = [get(nb) for nb in spread]
-        return SparseRows(
-            offsets(np.concatenate([np.diff(p.ptr) for p in parts])),
-            np.concatenate([p.idx for p in parts]),
-            np.concatenate([p.val for p in parts]),
-        )
-
     return assemble(
-        NBest(
-            ids=joined(lambda nb: nb.ids),
-            source=texts(lambda nb: nb.source),
-            ref_ptr=ptrs(lambda nb: nb.ref_ptr),
-            refs=texts(lambda nb: nb.refs),
-            hyp_ptr=ptrs(lambda nb: nb.hyp_ptr),
-            text=texts(lambda nb: nb.text),
-            score=joined(lambda nb: nb.score),
-            stats=joined(lambda nb: nb.stats) if has_stats else np.zeros((0, 6), np.int32),
-            unit_ptr=ptrs(lambda nb: nb.unit_ptr),
+        _together(
+            spread,
+            stats=np.concatenate([nb.stats for nb in lists]) if has_stats else np.zeros((0, 6), np.int32),
             unit_idx=np.concatenate([nb.unit_idx + np.int32(shift[k]) for k, nb in enumerate(spread)]),
-            src_start=joined(lambda nb: nb.src_start),
-            tgt_start=joined(lambda nb: nb.tgt_start),
-            units=Units(
-                x=joined(lambda nb: nb.units.x),
-                sparse=rows(lambda nb: nb.units.sparse),
-                src=texts(lambda nb: nb.units.src),
-                tgt=texts(lambda nb: nb.units.tgt),
-                align=texts(lambda nb: nb.units.align),
-                src_len=joined(lambda nb: nb.units.src_len),
-                tgt_len=joined(lambda nb: nb.units.tgt_len),
-                score=joined(lambda nb: nb.units.score),
-            ),
-            unit_names=unit_names,
-            extra=joined(lambda nb: nb.extra),
-            extra_names=extra_names,
-            extra_sparse=rows(lambda nb: nb.extra_sparse),
             sparse_names=sparse_names,
             quality=_joined_quality(spread),
             notes=Notes(*(_joined_notes(spread, side) for side in ("sentences", "hyps"))),
-            meta=lists[0].meta,
         )
     )
+
+
+def _together(parts: Sequence[Any], **given: Any) -> Any:
+    """Columns of containers one after the other, names and meta as the first has them; ``given`` as they are."""
+    columns = dict(given)
+    for name in (f.name for f in fields(parts[0]) if f.name not in given):
+        own = [getattr(part, name) for part in parts]
+        if is_dataclass(own[0]):
+            columns[name] = _together(own)
+        elif isinstance(own[0], np.ndarray):
+            pointers = name.endswith("ptr")
+            columns[name] = offsets(np.concatenate([np.diff(c) for c in own])) if pointers else np.concatenate(own)
+        else:
+            texts = isinstance(own[0], pa.LargeStringArray)
+            columns[name] = pa.chunked_array(own, pa.large_string()).combine_chunks() if texts else own[0]
+    return type(parts[0])(**columns)
 
 
 def _joined_notes(lists: Sequence[NBest], side: str) -> Strings:
@@ -161,7 +137,7 @@ def _positions(names: Strings, among: Strings) -> I64:
     return np.asarray(pc.index_in(names, value_set=among).fill_null(-1)).astype(np.int64)
 
 
-def _spread(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str, ...], sparse_names: Strings) -> NBest:
+def at_columns(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str, ...], sparse_names: Strings) -> NBest:
     """Return the list with its features at the given columns."""
     if (nb.unit_names, nb.extra_names) == (unit_names, extra_names) and nb.sparse_names.equals(sparse_names):
         return nb

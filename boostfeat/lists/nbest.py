@@ -88,8 +88,10 @@ class SparseRows:
     @classmethod
     def of_entries(cls, row: Array, idx: Array, val: F64, shape: tuple[int, int]) -> SparseRows:
         """Rows of entries in any order; those of the same place are added up."""
-        m = sparse.csr_matrix((val, (row, idx)), shape=shape)
-        return cls(m.indptr.astype(np.int64), m.indices.astype(np.int32), m.data)
+        n_rows, n_names = shape[0], max(shape[1], 1)
+        keys, which = np.unique(row * n_names + idx, return_inverse=True)
+        ptr = offsets(np.bincount(keys // n_names, minlength=n_rows))
+        return cls(ptr, (keys % n_names).astype(np.int32), np.asarray(np.bincount(which, val, len(keys)), np.float64))
 
     @property
     def nnz(self) -> int:

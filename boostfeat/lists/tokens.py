@@ -22,11 +22,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ..core.arrays import F64, HUGE, I64, Array, Bool, offsets, owners, segment_positions
+from ..core.arrays import F64, HUGE, I64, Array, Bool, offsets, owners
 from ..core.errors import FormatError, clip, counted
 from ..core.strings import Strings, has_text
 from ..core.text import ascii_words, split_words
-from .build import NameTable, ReadOptions, Triples, assemble, check_order
+from .build import ListBuilder, NameTable, ReadOptions, Triples, assemble
 from .nbest import NBest, SparseRows, Units, empty_strings, strings, take_strings
 from .pieces import MARKS, Joined, join_pieces, marked_rows, match_characters, scheme_of
 from .words import Words, words_of
@@ -51,42 +51,6 @@ class TokenHyp(NamedTuple):
     signals: Mapping[str, Sequence[float]] = {}  # other numbers a token, of which a word has the mean
     links: Iterable[tuple[int, int]] | None = None  # (source, target) tokens
     text: str | None = None  # what the tool shows, if it is not the tokens joined
-
-
-class TokenList(NamedTuple):
-    """Hypotheses of one sentence in columns, at least one, for readers that find them so."""
-
-    sent: int
-    where: Sequence[str]  # [K]
-    tokens: Sequence[str]  # [K]
-    score: Sequence[float]  # [K]
-    features: Mapping[str, Sequence[float]] = {}  # [K] each
-
-
-class TokenLists(NamedTuple):
-    """Hypotheses of many sentences in columns, at least one, for readers that find them so."""
-
-    sent: I64  # [K] never falling
-    where: Sequence[str]  # [K]
-    tokens: Sequence[str]  # [K]
-    score: F64  # [K]
-    features: Mapping[str, F64]  # [K] each
-    scores: Mapping[str, tuple[I64, F64]]  # by model: how many log-probabilities each has [K], and these
-    text: Sequence[str] | None = None  # [K] as in TokenHyp
-
-    def take(self, rows: I64) -> TokenLists:
-        def some(column: Sequence[str]) -> list[str]:
-            return [column[k] for k in rows.tolist()]
-
-        return TokenLists(
-            sent=self.sent[rows],
-            where=some(self.where),
-            tokens=some(self.tokens),
-            score=self.score[rows],
-            features={name: column[rows] for name, column in self.features.items()},
-            scores={name: (n[rows], values[segment_positions(offsets(n), rows)]) for name, (n, values) in self.scores.items()},
-            text=None if self.text is None else some(self.text),
-        )
 
 
 def attention(rows: Sequence[Sequence[float]]) -> tuple[list[tuple[int, int]], dict[str, list[float]], dict[str, float]]:
@@ -118,44 +82,32 @@ class _Column:
         self.values.extend(values)
         self.counts.append(len(self.values) - n)
 
-    def extend(self, counts: I64, values: F64, before: int) -> None:
-        """The numbers of several hypotheses after ``before`` others."""
-        self.counts.extend([0] * (before - len(self.counts)))
-        self.counts.frombytes(np.asarray(counts, np.int64).tobytes())
-        self.values.frombytes(np.asarray(values, np.float64).tobytes())
-
     def arrays(self, n_hyps: int) -> tuple[I64, F64]:
         self.counts.extend([0] * (n_hyps - len(self.counts)))
         return np.array(self.counts, np.int64), np.array(self.values, np.float64) + 0.0  # -0.0 becomes 0.0
 
 
-class TokenBuilder:
+class TokenBuilder(ListBuilder):
     """Takes hypotheses in the order of a list and makes a container of them; see the module's docstring.
 
     ``ranked``: the tool lists its best first, which Rank (0, 1, ...) and First (1, 0, ...) keep.
     """
 
     def __init__(self, options: ReadOptions, *, ranked: bool = False) -> None:
-        self.options, self.ranked = options, ranked
-        self._ids: list[int] = []
-        self._hyp_counts: list[int] = []
+        super().__init__(options)
+        self.ranked = ranked
         self._where: list[str] = []
         self._tokens: list[str] = []
         self._shown: list[str | None] = []
-        self._score = array("d")
-        self._names: dict[str, int] = {}
-        self._last_names: tuple[str, ...] = ()
-        self._last_indices = array("i")
         self._extra = Triples()
         self._models: dict[str, _Column] = {}
         self._signals: dict[str, _Column] = {}
         self._links: list[tuple[int, list[tuple[int, int]]]] = []  # (hypothesis, its links)
 
     def add(self, hyp: TokenHyp) -> None:
-        """Append one hypothesis. Sentence ids must not go back; at most ``options.size`` a sentence are kept."""
         self.sentence(hyp.sent, hyp.where)
         rank = self._hyp_counts[-1]
-        if self.options.size is not None and rank >= self.options.size:
+        if self._is_full():
             return
         features = {**hyp.features, RANK: float(rank), FIRST: float(rank == 0)} if self.ranked else hyp.features
         for kind, found in ((self._models, hyp.scores), (self._signals, hyp.signals)):
@@ -170,68 +122,7 @@ class TokenBuilder:
         self._tokens.append(hyp.tokens)
         self._shown.append(hyp.text)
         self._score.append(hyp.score)
-        self._extra.add(self._indices(tuple(features)), features.values())
-
-    def add_list(self, hyps: TokenList) -> None:
-        """Append hypotheses of one sentence in columns: as ``add`` for each."""
-        self.sentence(hyps.sent, hyps.where[0])
-        rank, n = self._hyp_counts[-1], len(hyps.tokens)
-        if self.options.size is not None and rank + n > self.options.size:
-            n = max(0, self.options.size - rank)
-        features = dict(hyps.features)
-        if self.ranked:
-            features |= {RANK: range(rank, rank + n), FIRST: [float(k == 0) for k in range(rank, rank + n)]}
-        self._hyp_counts[-1] += n
-        self._where.extend(hyps.where[:n])
-        self._tokens.extend(hyps.tokens[:n])
-        self._shown.extend([None] * n)
-        self._score.extend(hyps.score[:n])
-        self._extra.add_rows(n, self._indices(tuple(features)), features.values())
-
-    def add_lists(self, hyps: TokenLists) -> None:
-        """Append hypotheses of many sentences in columns: as ``add`` for each. Not of tools whose best come first."""
-        assert not self.ranked
-        starts = np.flatnonzero(np.diff(hyps.sent, prepend=-1))
-        counts = np.diff(np.append(starts, len(hyps.sent)))
-        if self.options.size is not None:
-            rank = np.arange(len(hyps.sent)) - np.repeat(starts, counts)
-            if self._ids and self._ids[-1] == hyps.sent[0]:  # its list goes on
-                rank[: counts[0]] += self._hyp_counts[-1]
-            if (rank >= self.options.size).any():
-                hyps = hyps.take(np.flatnonzero(rank < self.options.size))
-                return self.add_lists(hyps) if len(hyps.sent) else None
-        for a, sent, n in zip(starts.tolist(), hyps.sent[starts].tolist(), counts.tolist(), strict=True):
-            self.sentence(sent, hyps.where[a])
-            self._hyp_counts[-1] += n
-        for name, (own, values) in hyps.scores.items():
-            self._models.setdefault(name, _Column()).extend(own, values, len(self._where))
-        self._where.extend(hyps.where)
-        self._tokens.extend(hyps.tokens)
-        self._shown.extend([None] * len(hyps.tokens) if hyps.text is None else hyps.text)
-        self._score.frombytes(np.asarray(hyps.score, np.float64).tobytes())
-        self._extra.add_columns(self._indices(tuple(hyps.features)), np.stack([*hyps.features.values()], axis=1))
-
-    def _indices(self, names: tuple[str, ...]) -> array[int]:
-        """Numbers of features; most hypotheses have the names of the one before."""
-        if names != self._last_names:
-            known = self._names
-            self._last_names, self._last_indices = names, array("i", [known.setdefault(name, len(known)) for name in names])
-        return self._last_indices
-
-    def take(self, hyps: Iterable[TokenHyp]) -> None:
-        """Append hypotheses up to the first sentence that is not wanted: nothing after that is read."""
-        first = self.options.first
-        for hyp in hyps:
-            if first is not None and hyp.sent >= first:
-                return
-            self.add(hyp)
-
-    def sentence(self, sent: int, where: str) -> None:
-        """Open a list, which may stay empty."""
-        if not self._ids or sent != self._ids[-1]:
-            check_order(sent, self._ids[-1] if self._ids else 0, where)
-            self._ids.append(sent)
-            self._hyp_counts.append(0)
+        self._extra.add(self._indices(features), features.values())
 
     # -- columns to container ----------------------------------------------------------------------------------------
 
@@ -253,14 +144,14 @@ class TokenBuilder:
                 "text: of pieces that are not "
                 f"shown, so that units have scores and no words{lost}; have the decoder write pieces (Marian: --no-spm-decode)"
             )
-            return self._container(*self._bare(together, counts, tokens), join_pieces(tokens, "none").rows())
+            return self._container(self._bare(together, counts, tokens), join_pieces(tokens, "none").rows())
         joined = join_pieces(tokens, scheme)
         whole = self._regrouped(joined)
         if self.options.units == "token":
-            place, draft = self._token_units(together, signals, tokens, joined)
+            draft = self._token_units(together, signals, tokens, joined)
         else:
-            place, draft = self._word_units(together, signals, tokens, whole, pieces=scheme != "none")
-        return self._container(place, draft, whole.rows())
+            draft = self._word_units(together, signals, tokens, whole, pieces=scheme != "none")
+        return self._container(draft, whole.rows())
 
     def _scheme(self, tokens: Words) -> str:
         """The kind of pieces, as told or found; what looks like pieces here and there is said."""
@@ -391,14 +282,13 @@ class TokenBuilder:
 
     # -- units -------------------------------------------------------------------------------------------------------
 
-    def _bare(self, models: dict[str, tuple[I64, F64]], counts: I64, tokens: Words) -> tuple[_Places, _Draft]:
+    def _bare(self, models: dict[str, tuple[I64, F64]], counts: I64, tokens: Words) -> _Draft:
         """Units that are scores without a word."""
         self._extra_columns({PIECES: counts.astype(np.float64), WORDS: tokens.counts.astype(np.float64)})
         n = int(counts.sum())
         unknown = np.full(n, -1, np.int32)
-        places = _Places(offsets(counts), unknown, unknown)
-        x = np.stack([values for _, values in models.values()], axis=1)
-        return places, _Draft(tuple(models), x, empty_strings(n), unknown, unknown)
+        x, none = np.stack([values for _, values in models.values()], axis=1), empty_strings(n)
+        return _Draft(offsets(counts), unknown, unknown, tuple(models), x, none, unknown, unknown, none)
 
     def _word_units(
         self,
@@ -408,7 +298,7 @@ class TokenBuilder:
         joined: Joined,
         *,
         pieces: bool,
-    ) -> tuple[_Places, _Draft]:
+    ) -> _Draft:
         split = pieces or bool((joined.n_pieces > 1).any())  # the same columns for every list of one decoder
         columns: dict[str, tuple[F64, F64]] = {}  # of words, and of ends of sentences
         for name, (counts, values) in models.items():
@@ -431,7 +321,7 @@ class TokenBuilder:
 
     def _token_units(
         self, models: dict[str, tuple[I64, F64]], signals: dict[str, tuple[I64, F64]], tokens: Words, joined: Joined
-    ) -> tuple[_Places, _Draft]:
+    ) -> _Draft:
         """Tokens as units: the first of a word has its place, the others the empty place after it."""
         n = len(tokens.ids)
         columns = {name: _token_values(*column, tokens) for name, column in (models | signals).items()}
@@ -484,7 +374,7 @@ class TokenBuilder:
                 return False
         return True
 
-    def _container(self, place: _Places, draft: _Draft, text: Strings) -> NBest:
+    def _container(self, draft: _Draft, text: Strings) -> NBest:
         names = list(self._names)
         if twice := next((name for name in (PIECES, WORDS) if name in draft.names and name in self._names), None):
             raise FormatError(
@@ -501,9 +391,9 @@ class TokenBuilder:
         units = Units(
             x=np.ascontiguousarray(draft.x),
             sparse=SparseRows.empty(len(draft.x)),
-            src=self._source_texts(place, draft),
+            src=self._source_texts(draft),
             tgt=draft.text,
-            align=draft.align if draft.align is not None else empty_strings(len(draft.x)),
+            align=draft.align,
             src_len=draft.src_len.astype(np.int32),
             tgt_len=draft.tgt_len.astype(np.int32),
             score=np.full(len(draft.x), nan),
@@ -514,10 +404,10 @@ class TokenBuilder:
                 hyp_ptr=offsets(np.array(self._hyp_counts, np.int64)),
                 text=text,
                 score=np.array(self._score, np.float64) + 0.0,  # -0.0 becomes 0.0
-                unit_ptr=place.ptr,
+                unit_ptr=draft.ptr,
                 unit_idx=np.arange(len(draft.x), dtype=np.int32),
-                src_start=place.src_start.astype(np.int32),
-                tgt_start=place.tgt_start.astype(np.int32),
+                src_start=draft.src_start.astype(np.int32),
+                tgt_start=draft.tgt_start.astype(np.int32),
                 units=units,
                 unit_names=draft.names,
                 extra=extra,
@@ -527,16 +417,16 @@ class TokenBuilder:
             )
         )
 
-    def _source_texts(self, place: _Places, draft: _Draft) -> Strings:
+    def _source_texts(self, draft: _Draft) -> Strings:
         """[R] the words of the source in each unit's span, where both are known."""
-        source, some = self.options.source, np.flatnonzero(place.src_start >= 0)
+        source, some = self.options.source, np.flatnonzero(draft.src_start >= 0)
         if source is None or not len(some):
             return empty_strings(len(draft.x))
         texts = [""] * len(draft.x)
-        sent = owners(offsets(np.array(self._hyp_counts, np.int64)))[owners(place.ptr)]
+        sent = owners(offsets(np.array(self._hyp_counts, np.int64)))[owners(draft.ptr)]
         words = {s: split_words(source[s]) if s < len(source) else [] for s in self._ids}
         for r in some.tolist():
-            a = int(place.src_start[r])
+            a = int(draft.src_start[r])
             texts[r] = " ".join(words[self._ids[sent[r]]][a : a + int(draft.src_len[r])])
         return strings(texts)
 
@@ -545,23 +435,18 @@ _NO_INTS = np.zeros(0, np.int64)
 _FAR = 1 << 29  # beyond any token, and sums fit into 32 bits
 
 
-class _Places(NamedTuple):
-    """Places of the units of hypotheses."""
+class _Draft(NamedTuple):
+    """Units and their places, equal ones not yet merged."""
 
     ptr: I64  # [H+1]
     src_start: Array  # [R]
     tgt_start: Array  # [R]
-
-
-class _Draft(NamedTuple):
-    """Units, equal ones not yet merged."""
-
     names: tuple[str, ...]  # [D]
     x: F64  # [R, D]
     text: Strings  # [R]
     src_len: Array
     tgt_len: Array
-    align: Strings | None = None
+    align: Strings
 
 
 class _Spans(NamedTuple):
@@ -607,7 +492,7 @@ def _reduced(operation: np.ufunc, values: F64, first: I64) -> F64:
 
 def _with_ends(
     columns: Mapping[str, tuple[F64, F64]], ptr: I64, text: Strings, start: I64, length: I64, src: _Spans, has_end: Bool
-) -> tuple[_Places, _Draft]:
+) -> _Draft:
     """Units of words [W] and, where there is one, that of the end of each hypothesis, after its words."""
     n, ends = len(text), np.flatnonzero(has_end)
     counts = np.diff(ptr)
@@ -629,6 +514,6 @@ def _with_ends(
     place = spread(np.arange(n), n)  # of each unit's text, that of ends after all others
     texts = take_strings(pa.concat_arrays([text, strings([END_OF_SENTENCE])]), place)
     aligned = take_strings(pa.concat_arrays([src.align, strings([""])]), place) if has_text(src.align) else empty_strings(total)
-    places = _Places(unit_ptr, spread(src.start, -1), spread(start, n_words[ends]))
-    draft = _Draft(tuple(columns), x, texts, spread(np.where(src.start < 0, -1, src.length), -1), spread(length, 0), aligned)
-    return places, draft
+    src_len = spread(np.where(src.start < 0, -1, src.length), -1)
+    starts = spread(src.start, -1), spread(start, n_words[ends])
+    return _Draft(unit_ptr, *starts, tuple(columns), x, texts, src_len, spread(length, 0), aligned)

@@ -44,6 +44,7 @@ def describe(model: Model, nbest: NBest | None = None) -> dict[str, Any]:
         "signature": model.signature,
         "level": model.level,
         "decides": ways_to_decide(model.config) or None,  # beside the highest score
+        "waterfall": model.config.get("waterfall"),  # what each part is worth on lists that chose
         "features": features,
         "trees": [_tree(tree, *per_tree[tree.name]) for tree in model.trees],
     }

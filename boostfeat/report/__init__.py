@@ -8,7 +8,7 @@ from typing import Any
 from ..core.files import is_writable_target, open_output
 from ..features.feature_maker import FeatureMaker
 from .feature_panels import feature_panels
-from .overview import buckets, curves, duels, experiments, headline, lengths, levels, metric, reproduction, results
+from .overview import buckets, curves, duels, experiments, headline, lengths, levels, metric, reproduction, results, waterfalls
 from .page import check_packages, render
 from .run_folder import Run, load_run
 from .sentence_browser import sentences
@@ -20,6 +20,7 @@ PARTS = {
     "metric": metric,
     "headline": headline,
     "results": results,
+    "waterfalls": waterfalls,
     "curves": curves,
     "levels": levels,
     "trees": tree_panels,

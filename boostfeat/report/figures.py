@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from ..compare.intervals import GREY, PALETTE, colours
@@ -22,6 +23,7 @@ def figures(data: dict[str, Any]) -> dict[str, Figure]:
     """All figures of the page by id."""
     colour = colours([row["name"] for row in data["results"]])
     out = {f"curve-{k}": curve(row, colour) for k, row in enumerate(data["curves"]) if len(row["at"]) > 1}
+    out |= {f"waterfall-{k}": waterfall(row, colour[row["system"]]) for k, row in enumerate(data["waterfalls"])}
     for k, panel in enumerate(data["features"]):
         out[f"effects-{k}"] = effects(panel)
         out |= {f"response-{k}-{j}": response(row, colour[panel["system"]]) for j, row in enumerate(panel["responses"])}
@@ -77,6 +79,19 @@ def _line(x: float, axis: str = "x", **more: Any) -> dict[str, Any]:
     other = "y" if axis == "x" else "x"
     return {"type": "line", f"{axis}0": x, f"{axis}1": x, f"{other}0": 0, f"{other}1": 1, f"{other}ref": "paper",
             "line": {"color": GREY, "width": 1, "dash": "dot"}, **more}  # fmt: skip
+
+
+def waterfall(row: dict[str, Any], colour: str) -> Figure:
+    """Scores from the first choice on, stage by stage: a bar is what a stage changes, a whisker its standard error."""
+    stages, scores = ([step[key] for step in row["steps"]] for key in ("stage", "score"))
+    changes = [b - a for a, b in pairwise(scores)]
+    labels = ["", *(f"{step['gain']:+.2f} ± {step['error']:.2f}" for step in row["steps"][1:])]
+    bars = {"type": "bar", "x": stages[1:], "y": changes, "base": scores[:-1], "marker": {"color": colour}, "hoverinfo": "skip"}
+    points = {"type": "scatter", "mode": "markers", "x": stages, "y": scores, "marker": {"color": GREY, "size": 7},
+              "error_y": {"type": "data", "array": [step["error"] for step in row["steps"]], "color": GREY},
+              "customdata": labels, "hovertemplate": "%{y:.2f}  %{customdata}<extra></extra>"}  # fmt: skip
+    return _figure([bars, points], height=260, showlegend=False, bargap=0.5, margin=(10, 12, 12, 40),
+                   xaxis={"type": "category"}, yaxis={"title": _title(row["metric"]), "automargin": True})  # fmt: skip
 
 
 def curve(row: dict[str, Any], colour: dict[str, str]) -> Figure:

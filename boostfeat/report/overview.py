@@ -46,22 +46,25 @@ def _lower(run: Run, name: str) -> bool:
 
 
 def headline(run: Run) -> dict[str, Any]:
-    """Who wins, by how much, and whether it is real."""
-    ours, linear = run.ours, run.linear
+    """Whether ours is better than what the user has, the decoder's or the list's first choice, and than other systems."""
+    ours = run.ours
     test = {s.name: s.row.score("test", run.metric.name) for s in run.systems}
     numbered = {name: value for name, value in test.items() if value is not None}
-    other = None if run.rival is ours else run.rival
+    first = run.score(run.decoder)
+    rest = {s.name: s for s in (run.linear, run.rival) if s is not None and s is not ours and s.row.method != "decoder"}
     return {
         "ours": ours.name,
-        "linear": linear.name,
+        "linear": run.linear.name,
         "score": test[ours.name],
         "best": max(numbered, key=lambda n: run.metric.sign * numbered[n]) if numbered else None,
-        "gain": _difference(test[ours.name], test[linear.name]) if ours is not linear else None,
-        "p": ours.row.p_value,
+        "have": "the decoder" if run.test.has_scores or run.system("decoder") else "the lists' first hypotheses",
+        "gain": _difference(test[ours.name], first),
+        "p": randomisation_p(run, ours.chosen, run.decoder),
         "gap": ours.row.score("test", "oracle_gap"),
-        "versus": other.name if other else None,
-        "versus_gain": _difference(test[ours.name], test[other.name]) if other else None,
-        "versus_p": randomisation_p(run, ours, other) if other else None,
+        "others": [
+            {"name": name, "gain": _difference(test[ours.name], test[name]), "p": randomisation_p(run, ours.chosen, s.chosen)}
+            for name, s in rest.items()
+        ],
         "sentences": len(run.test),
         "hypotheses": run.test.n_hyps,
     }
@@ -71,10 +74,13 @@ def results(run: Run) -> list[dict[str, Any]]:
     """The table: what results.json holds, with the difference to the linear row."""
     name = run.metric.name
     base = run.linear.row.score("test", name)
-    keys = ("name", "method", "feature_set", "level", "features", "trees", "p_value", "p_bootstrap", "p_stratified", "confidence")
+    against = {s.name: s.row.against or {run.linear.name: s.row.p_value} for s in run.systems}  # the second: release 0.2
+    others = [other for other in against[run.systems[0].name] if any(p.get(other) is not None for p in against.values())]
+    keys = ("name", "method", "feature_set", "level", "features", "trees", "p_bootstrap", "p_stratified", "confidence")
     return [
         {
             **{key: getattr(s.row, key) for key in (*keys, "seconds", "search_seconds", "peak_mb", "sd", "same_as")},
+            "against": {other: against[s.name].get(other) for other in others},
             "more": _more_tests(s, name),
             **{which: dict(getattr(s.row, which) or {}) for which in SETS},
             "gain": None if s is run.linear else _difference(s.row.score("test", name), base),
@@ -82,6 +88,12 @@ def results(run: Run) -> list[dict[str, Any]]:
         }
         for s in run.systems
     ]
+
+
+def waterfalls(run: Run) -> list[dict[str, Any]]:
+    """What each part of a model is worth on the lists that chose, of every system that knows it."""
+    known = {s.name: s.model.config["waterfall"] for s in run.systems if s.model and "waterfall" in s.model.config}
+    return [{"system": name, **about, "metric": shown(about["metric"])} for name, about in known.items()]
 
 
 def curves(run: Run) -> list[dict[str, Any]]:
@@ -109,14 +121,10 @@ def curves(run: Run) -> list[dict[str, Any]]:
 
 def duels(run: Run) -> list[dict[str, Any]]:
     """Pairs of systems sentence by sentence: gains over the decoder's choice, wins, ties and losses."""
-    wanted = [("boost-local", "boost-global"), ("boost-local", run.linear.name), ("boost-global", run.linear.name)]
-    if not any(run.system(a) and run.system(b) for a, b in wanted):
-        wanted = [(run.ours.name, s.name) for s in run.systems if s is not run.ours][-3:]
-    base = run.gains(run.decoder)
+    a, base = run.ours, run.gains(run.decoder)
+    known = {s.name: s for s in (run.rival, run.linear, run.system("decoder")) if s is not None and s is not a}
     out = []
-    for a, b in ((run.system(x), run.system(y)) for x, y in wanted):
-        if a is None or b is None or a is b:
-            continue
+    for b in list(known.values()) or [s for s in run.systems if s is not a][-3:]:
         mine, theirs = run.gains(a.chosen), run.gains(b.chosen)
         difference = mine - theirs
         wins, losses = int((difference > 1e-9).sum()), int((difference < -1e-9).sum())
@@ -132,15 +140,15 @@ def duels(run: Run) -> list[dict[str, Any]]:
                 "ties": len(difference) - wins - losses,
                 "same": int((a.chosen == b.chosen).sum()),
                 "mean": float(difference.mean()) if len(difference) else 0.0,
-                "p": randomisation_p(run, a, b),
+                "p": randomisation_p(run, a.chosen, b.chosen),
             }
         )
     return out
 
 
-def randomisation_p(run: Run, a: System, b: System) -> float:
-    """p of the difference by the metric on test, by approximate randomisation."""
-    rows = [exact_sums(run.scorer.rows(s.chosen, run.metric)) for s in (a, b)]
+def randomisation_p(run: Run, a: I64, b: I64) -> float:
+    """p of the difference between choices by the metric on test, by approximate randomisation."""
+    rows = [exact_sums(run.scorer.rows(chosen, run.metric)) for chosen in (a, b)]
     return approximate_randomisation(*rows, metric=run.metric)
 
 
@@ -185,10 +193,6 @@ def folded(run: Run, system: System) -> dict[str, Any] | None:
 
 def agreement(run: Run, ours: System, rival: System) -> dict[str, Any]:
     """Count how often two systems choose the same hypothesis, who is better where not, and by how much in all."""
-
-    def score(system: System) -> float:
-        return 100 * run.metric.sign * float(run.metric.score(run.scorer.rows(system.chosen, run.metric).sum(axis=0)))
-
     difference = run.gains(ours.chosen) - run.gains(rival.chosen)
     return {
         "ours": ours.name,
@@ -198,7 +202,7 @@ def agreement(run: Run, ours: System, rival: System) -> dict[str, Any]:
         "sentences": len(ours.chosen),
         "better": int((difference > 1e-9).sum()),
         "worse": int((difference < -1e-9).sum()),
-        "difference": score(ours) - score(rival),
+        "difference": run.metric.sign * (run.score(ours.chosen) - run.score(rival.chosen)),
     }
 
 

@@ -44,6 +44,7 @@ class Row(Struct):
     test: Scores = None
     sd: Scores = None
     p_value: float | None = None
+    against: dict[str, float | None] | None = None
     p_bootstrap: float | None = None
     p_stratified: float | None = None
     metric: str | None = None
@@ -165,9 +166,10 @@ class Run:
 
     @property
     def rival(self) -> System | None:
-        """The row it is set against: boost-global, or the last with trees of whole hypotheses."""
+        """The row it is set against: the global one of equal features, or the last with trees of whole hypotheses."""
         whole = [s for s in self.boosted if s.model and s.model.level == "global"]
-        return self.system("boost-global") or (whole[-1] if whole else None)
+        equal = self.system(self.ours.name.replace("boost-local", "boost-global"))
+        return equal if equal not in (None, self.ours) else whole[-1] if whole else None
 
     @property
     def boosted(self) -> list[System]:
@@ -208,6 +210,10 @@ class Run:
         rank = np.empty(nb.n_hyps, np.int64)
         rank[order] = np.arange(nb.n_hyps) - np.repeat(nb.hyp_ptr[:-1], np.diff(nb.hyp_ptr)) + 1
         return rank
+
+    def score(self, chosen: I64) -> float:
+        """Return the metric of a choice of hypotheses."""
+        return self.scorer.score(chosen, self.metric).score
 
     def gains(self, chosen: I64) -> F64:
         """[S] the gain (0..100) of one hypothesis per sentence, better when higher; of an empty list, that of an empty line."""

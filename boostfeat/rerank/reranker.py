@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import filterfalse, pairwise
+from itertools import filterfalse
 from math import isfinite, nan
 from pathlib import Path
 from sys import float_info
@@ -15,26 +15,22 @@ import numpy as np
 
 from ..core.arrays import F64, offsets
 from ..core.errors import InputError, clip
-from ..core.text import normal, split_words
+from ..core.text import normal
 from ..features.feature_maker import FeatureMaker, has_features
 from ..features.plan import FeaturePlan
 from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord, ordered_union
 from ..lists.nbest import NBest, strings
 from ..model.decision import ranks_of_few
 from ..model.model import Model
-from .candidate_scores import CandidateScorer, OneList, Unit
 
 Candidate = Mapping[str, Any]
 _KEYS = {"text", "score", "features", "units"}
 _UNIT_KEYS = {"features", "src", "tgt", "src_text", "tgt_text", "align", "score"}
-_DENSE_SHARE, _MOST_NAMES = 0.1, 4096  # what fewer of many hypotheses have would be sparse in a list (lists.build)
 
 
 @dataclass(frozen=True)
 class Reranker:
     """Chooses among candidates by a model, whose features it computes.
-
-    Most models score candidates as they are (``candidate_scores``), which takes milliseconds. Templates of files need a list.
 
     >>> reranker = Reranker.load("model.json")                                        # doctest: +SKIP
     >>> reranker.choose([{"text": "a b", "features": {"lm": -3.2}}, {"text": "b", "features": {"lm": -4.0}}])  # doctest: +SKIP
@@ -52,7 +48,7 @@ class Reranker:
     def load(cls, path: str | Path) -> Reranker:
         """The model of a file, ready to choose."""
         found = cls(Model.load(path))
-        _ = found._scorer, found._needed  # a plan that is none is said now, and the first choice does not wait
+        _ = found._needed  # a plan that is none is said now, and the first choice does not wait
         return found
 
     @cached_property
@@ -63,11 +59,6 @@ class Reranker:
     @cached_property
     def _plan(self) -> FeaturePlan | None:
         return None if self.model.plan is None else FeaturePlan.from_json(self.model.plan, "features of the model")
-
-    @cached_property
-    def _scorer(self) -> CandidateScorer | None:
-        says_something = self.features is not None and self.features.files.lm is not None
-        return None if says_something else CandidateScorer.of(self.model, self._plan, self.maker.registry)
 
     @cached_property
     def _made(self) -> set[str]:
@@ -87,15 +78,6 @@ class Reranker:
         A candidate is {"text", "score", "features": {name: value}, "units": [...]}, all but the text optional; a unit is
         {"features": {name: value}, "src": [i, j], "tgt": [i, j], "align": "0-0"}, spans half-open. Or a list that a bridge made.
         """
-        if self._scorer is not None:
-            listed = listed_of(candidates) if isinstance(candidates, NBest) else _listed(candidates, source)
-            if listed is not None and self._needed.issubset((*listed.names, *listed.own_names)):
-                found = self._scorer.scores(listed)
-                if found is not None:
-                    return found
-        return self._by_list(candidates, source)
-
-    def _by_list(self, candidates: Sequence[Candidate] | NBest, source: str) -> F64:
         nbest = candidates if isinstance(candidates, NBest) else one_list(candidates, source=source)
         if self._plan and not has_features(nbest, self._made, "candidates"):
             nbest = self.maker.apply(nbest, self._plan, present=True)
@@ -138,82 +120,6 @@ def one_list(candidates: Sequence[Candidate], *, source: str = "") -> NBest:
     )
 
 
-def _listed(candidates: Sequence[Candidate], source: str) -> OneList | None:
-    """The candidates as they are, their units numbered; None for what has to be looked at with care."""
-    words = split_words(normal(source)) if source else []
-    names: dict[str, None] = {}  # all, in the order in which a list would number them
-    unit_names: dict[str, None] = {}
-    number: dict[tuple[Any, ...], int] = {}
-    units: list[Unit] = []
-    hyps, own, texts = [], [], []
-    tgt_start: list[int] = []
-    scores: list[float] = []
-    last: tuple[str, ...] = ()
-    for candidate in candidates:
-        if type(candidate) is not dict or not candidate.keys() <= _KEYS or type(text := candidate.get("text")) is not str:
-            return None
-        features = candidate.get("features") or {}
-        score: Any = candidate.get("score")
-        if _is_unknown(score):
-            score = nan
-        elif not _are_numbers({"score": score}):
-            return None
-        if not _are_numbers(features):
-            return None
-        target: list[str] | None = None
-        hyp: list[tuple[int, int]] = []
-        for unit in candidate.get("units") or ():
-            if type(unit) is not dict or not unit.keys() <= _UNIT_KEYS or not _are_numbers(x := unit.get("features") or {}):
-                return None
-            start, end = _NO_SPAN if (span := unit.get("src")) is None else _plain_span(span)
-            first, stop = _NO_SPAN if (span := unit.get("tgt")) is None else _plain_span(span)
-            src, tgt, align = unit.get("src_text"), unit.get("tgt_text"), unit.get("align") or ""
-            if start == _STRANGE or first == _STRANGE or type(align) is not str or (words and end > len(words)):
-                return None
-            if src is None:
-                src = " ".join(words[start:end]) if start >= 0 else ""
-            if tgt is None:
-                if target is None:
-                    target = split_words(normal(text))
-                tgt = " ".join(target[first:stop]) if first >= 0 else ""
-            if type(src) is not str or type(tgt) is not str:
-                return None
-            own_names = tuple(x)
-            tgt_len = stop - first if first >= 0 else -1
-            key = (src, tgt, align, end - start if start >= 0 else -1, tgt_len, own_names, *x.values())
-            u = number.setdefault(key, len(units))
-            if u == len(units):
-                units.append(Unit(src, tgt, align, key[3], tgt_len, x))
-                if own_names != last:
-                    last = own_names
-                    names.update(dict.fromkeys(own_names))
-                    unit_names.update(dict.fromkeys(own_names))
-            hyp.append((u, start))
-            tgt_start.append(first)
-        names.update(dict.fromkeys(features))
-        hyps.append(hyp)
-        own.append(features)
-        texts.append(normal(text))
-        scores.append(float(score))
-    shared = {name: sum(name in features for features in own) for name in names}
-    given = [name for name, n in shared.items() if n]
-    if len(names) > _MOST_NAMES or any(shared[name] < _DENSE_SHARE * len(own) for name in given if name not in unit_names):
-        return None
-    values = np.array([[features.get(name, 0.0) for name in given] for features in own], np.float64).reshape(len(own), -1)
-    return OneList(words, tuple(unit_names), units, hyps, tgt_start, texts, scores, tuple(given), values + 0.0)
-
-
-_STRANGE, _NO_SPAN = -2, (-1, -1)
-
-
-def _plain_span(span: Any) -> tuple[int, int]:
-    """A span, or _STRANGE."""
-    if type(span) not in (list, tuple) or len(span) != 2:
-        return _STRANGE, _STRANGE
-    start, end = span
-    return (start, end) if type(start) is int and type(end) is int and 0 <= start <= end < 2**31 else (_STRANGE, _STRANGE)
-
-
 def _are_numbers(features: Any) -> bool:
     """Whether all is a name or a finite number of Python's own."""
     if type(features) is not dict:
@@ -223,33 +129,6 @@ def _are_numbers(features: Any) -> bool:
         return set(map(type, values)) <= {float, int} and set(map(type, features)) <= {str} and isfinite(sum(values))
     except OverflowError:  # of a whole number
         return False
-
-
-def listed_of(nbest: NBest) -> OneList | None:
-    """The same of a list of one sentence."""
-    if len(nbest) != 1 or len(nbest.sparse_names):
-        return None
-    texts = (column.to_pylist() for column in (nbest.units.src, nbest.units.tgt, nbest.units.align))
-    lengths = (column.tolist() for column in (nbest.units.src_len, nbest.units.tgt_len))
-    rows = nbest.X.tolist()
-    units = [
-        Unit(src, tgt, align, n, m, dict(zip(nbest.unit_names, x, strict=True)))
-        for src, tgt, align, n, m, x in zip(*texts, *lengths, rows, strict=True)
-    ]
-    at = list(zip(nbest.unit_idx.tolist(), nbest.src_start.tolist(), strict=True))
-    ptr = nbest.unit_ptr.tolist()
-    hyps = [at[a:b] for a, b in pairwise(ptr)]
-    return OneList(
-        split_words(nbest.source[0].as_py()),
-        nbest.unit_names,
-        units,
-        hyps,
-        nbest.tgt_start.tolist(),
-        nbest.text.to_pylist(),
-        nbest.score.tolist(),
-        nbest.extra_names,
-        nbest.extra,
-    )
 
 
 def _hypothesis(candidate: Candidate, where: str) -> HypRecord:
@@ -275,7 +154,7 @@ def _unit(unit: Mapping[str, Any], where: str) -> UnitRecord:
 
 
 def _score(given: Mapping[str, Any], where: str) -> float:
-    return nan if _is_unknown(score := given.get("score")) else _number(score, f"{where}.score")
+    return nan if _is_unknown(score := given.get("score")) else _number(score, where)
 
 
 def _is_unknown(score: Any) -> bool:
@@ -297,15 +176,19 @@ def _span(span: Any, where: str) -> tuple[int, int] | None:
 def _check_keys(given: Any, known: set[str], where: str) -> None:
     if not isinstance(given, Mapping):
         raise InputError(f"{where}: expected a dictionary, found {clip(repr(given))}")
-    if unknown := sorted(map(str, set(given) - known)):
+    if not given.keys() <= known:
+        unknown = sorted(map(str, given.keys() - known))
         raise InputError(f"{where}: expected the keys {', '.join(sorted(known))}, found {clip(unknown[0])}")
 
 
 def _numbers(features: Mapping[str, Any], where: str) -> dict[str, float]:
-    return {str(name): _number(value, f"{where}: feature {clip(str(name))}") for name, value in features.items()}
+    if _are_numbers(features):
+        return features  # type: ignore[return-value]
+    return {str(name): _number(value, where, name) for name, value in features.items()}
 
 
-def _number(value: Any, where: str) -> float:
+def _number(value: Any, where: str, feature: Any = None) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not abs(value) <= float_info.max:  # type: ignore[operator]
+        where += ".score" if feature is None else f": feature {clip(str(feature))}"
         raise InputError(f"{where}: expected a finite number, found {clip(repr(value))}")
     return float(value)

@@ -66,16 +66,3 @@ def forest_score(forest, x):  # type: ignore[no-untyped-def]
             h = forest.intercept[node] + h * x[forest.on[m]]
         total += forest.weight[m] * h
     return total
-
-
-@kernel
-def _fill_scores(forest, x, out):  # type: ignore[no-untyped-def]
-    for r in range(len(out)):
-        out[r] = forest_score(forest, x[r])
-
-
-def forest_scores(forest: Forest, x: F64) -> F64:
-    """[n] Σ_m ρ_m h_m(x) of rows x [n, F] of values."""
-    out = np.empty(len(x))
-    _fill_scores(forest, x, out)
-    return out

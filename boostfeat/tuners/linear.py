@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress
+from itertools import chain, compress
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
-from ..core.arrays import F64, I64, Bool, in_threads
+from ..core.arrays import F64, I64, Bool, in_ranges, in_threads
 from ..core.blocks import block_ptr
 from ..core.feature_table import linear_scores
 from ..lists.nbest import NBest, by_name
@@ -61,7 +61,8 @@ def linear_problem(nbest: NBest, pairs: Pairs, *, threads: int = 1) -> LinearPro
     parts = in_threads(lambda part: LinearPart(nbest, part), split_pairs(pairs, ptr), threads)
 
     def each(method: Callable[Concatenate[LinearPart, P], T], /, *arguments: P.args, **named: P.kwargs) -> list[T]:
-        return in_threads(lambda part: method(part, *arguments, **named), parts, threads)
+        of_threads = in_ranges(lambda some: [method(part, *arguments, **named) for part in parts[some]], len(parts), threads)
+        return list(chain.from_iterable(of_threads))
 
     return LinearProblem(each, nbest.feature_names, n_dense=len(nbest.global_names))
 

@@ -26,9 +26,8 @@ from boostfeat.lists.nbest import NBest
 from boostfeat.model.model import Model
 from boostfeat.search.decoder.decoder import Decoder
 from boostfeat.search.decoder.output import collect
-from boostfeat.search.decoder.search_options import SearchOptions
-from boostfeat.search.decoder.setup import read_setup
-from boostfeat.search.decoder.system import System
+from boostfeat.search.decoder.setup import SearchOptions, read_setup
+from boostfeat.search.decoder.system import PhraseSystem
 from boostfeat.tuners.base import Run
 from boostfeat.tuners.kbmira import Kbmira
 
@@ -81,7 +80,7 @@ def train(pair: Pair, folder: Path, alignments: list[str]) -> Path:
 
 def load_decoder(ini: Path, extra: tuple[str, ...] = EXTRA) -> Decoder:
     given = read_setup(ini)
-    system = System.load(phrase_table=given.phrase_table, lm=given.lm, reordering_table=given.reordering_table, only=None)
+    system = PhraseSystem.load(phrase_table=given.phrase_table, lm=given.lm, reordering_table=given.reordering_table, only=None)
     options = SearchOptions(distortion_limit=given.distortion_limit)
     return Decoder(system, Model(given.weights), options, extra, unknown_weight=1.0)
 

@@ -25,10 +25,9 @@ from boostfeat.lists.build import attach
 from boostfeat.model.model import Model
 from boostfeat.search.decoder.decoder import Decoder
 from boostfeat.search.decoder.output import collect
-from boostfeat.search.decoder.search_options import SearchOptions
-from boostfeat.search.decoder.search_templates import Templates
-from boostfeat.search.decoder.setup import read_setup
-from boostfeat.search.decoder.system import System
+from boostfeat.search.decoder.search_templates import SearchTemplates
+from boostfeat.search.decoder.setup import SearchOptions, read_setup
+from boostfeat.search.decoder.system import PhraseSystem
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -46,7 +45,7 @@ def plain_decoder(n: int) -> tuple[Decoder, list[str]]:
         names = {"phrase_table": "phrase-table.test", "lm": "lm.arpa", "reordering_table": "reordering-table.test"}
         files = {key: str(folder / "system" / f"{name}.xz") for key, name in names.items()}
     options = SearchOptions(distortion_limit=said.distortion_limit or 6)
-    return Decoder(System.load(**files, only=sentences), Model(said.weights), options, unknown_weight=1.0), sentences
+    return Decoder(PhraseSystem.load(**files, only=sentences), Model(said.weights), options, unknown_weight=1.0), sentences
 
 
 def with_weights(plain: Decoder, sentences: list[str], what: str, n: int) -> Decoder:
@@ -54,7 +53,7 @@ def with_weights(plain: Decoder, sentences: list[str], what: str, n: int) -> Dec
     maker = FeatureMaker()
     raw = attach(collect(plain.decode_all(sentences), 100), source=sentences, refs=(), name="raw")
     made, plan = maker.learn(raw, maker.plan(what, min_count=1))
-    table = Templates(plain.system, plan)
+    table = SearchTemplates(plain.system, plan)
     _ = table.table
     names = list(dict.fromkeys([*made.sparse_names.to_pylist(), *table.ids]))[:n]
     by: dict[str, list[str]] = {}

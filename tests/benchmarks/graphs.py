@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import lzma
-from itertools import islice
 
 import numpy as np
 from harness import REAL, cpu, report
 
-from boostfeat.lists.build import ReadOptions
 from boostfeat.model.model import Model
 from boostfeat.search.graphs.graph_files import read_graphs
-from boostfeat.search.graphs.moses_search_graph import read_plainly
-from boostfeat.search.graphs.moses_search_graph_fast import blocks
 from boostfeat.search.graphs.oracle_path import OracleOptions, oracle_paths
 from boostfeat.search.graphs.rescoring import EdgeScorer, RescoreOptions, rescored_lists
 from boostfeat.trees.tree import LEAF_KINDS, Tree
@@ -38,12 +34,8 @@ def bench_parsing(n_edges: int) -> None:
 
     raw = cpu(decompress)
     ours = cpu(lambda: sum(1 for _ in read_graphs([OSGX])))
-    first = list(islice(blocks(OSGX), 40))
-    n_first = sum(block.b - block.a for block in first)
-    plain = cpu(lambda: [list(read_plainly(block, "", ReadOptions())) for block in first], tries=1) / n_first
     report("osgx: parsing with decompression", f"{n_edges / ours:,.0f} edges/s/core", "100,000", n_edges / ours >= 100_000)
     report("  against raw decompression", f"{ours / raw:.1f} x", "-")
-    report("  against the plain reader", f"{plain / (ours / n_edges):.1f} x faster", "-")
 
 
 def bench_rescoring(graphs) -> None:  # type: ignore[no-untyped-def]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from functools import partial
 
@@ -135,7 +136,28 @@ def test_resumed_and_with_threads_it_is_the_same_model(steps):
     assert learn(steps, None, OPTIONS, so_far=rounds[1], tell=lambda *at: heard.append(at)) == model
     assert not heard
     learn(steps, None, OPTIONS, tell=lambda *at: heard.append(at))
-    assert heard == [("number of trees", min(k, 36), 36) for k in range(FOLDS * (1 + OPTIONS.rounds))]  # a row before the first
+    steps_of_all = FOLDS * (1 + OPTIONS.rounds)  # a row before the first
+    assert heard == [("number of trees", k + 1, steps_of_all) for k in range(steps_of_all)]
+
+
+def test_what_ends_one_trial_ends_those_beside_it(steps):
+    """The others end at their next step: an interrupt does not wait for fits."""
+    begun: list[int] = []
+
+    def task(k, trial, threads, step):
+        for _ in range(10_000):
+            begun.append(k)
+            if k == 0 and len(begun) > 5:
+                raise KeyboardInterrupt
+            time.sleep(0.001)
+            step()
+
+    with pytest.raises(KeyboardInterrupt):
+        Trials(steps).side_by_side(task, 2)
+    time.sleep(0.1)
+    n = len(begun)
+    time.sleep(0.1)
+    assert len(begun) == n < 1000
 
 
 def test_trees_that_are_added_to_a_model_are_chosen_too(steps):

@@ -16,7 +16,7 @@ import sacrebleu
 
 from boostfeat.cli import demo
 from boostfeat.core.files import read_bytes
-from boostfeat.formats.moses.weight_files import read_weights
+from boostfeat.formats.moses.ini import read_weights
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
 

@@ -29,6 +29,18 @@ def test_trees_beyond_the_largest_are_counted():
     assert text.endswith("... and 2 trees of smaller effect (--trees 0 shows all)")
 
 
+def test_what_each_part_is_worth():
+    """Steps as ``induce`` keeps them, on the lists that chose; a model without them says nothing."""
+    steps = [
+        {"stage": "first choice", "score": 20.0, "gain": 0.0, "error": 0.0},
+        {"stage": "+ trees", "score": 21.5, "gain": 1.5, "error": 0.25},
+    ]
+    model = Model({"a": 1.0}, config={"waterfall": {"by": "folds", "metric": "bleu", "steps": steps}})
+    shown = described_text(describe(model, None), top=2, most_trees=0).splitlines()[-3:]
+    assert shown == ["bleu by folds  score          gain", "first choice   20.00", "+ trees        21.50  +1.50 ± 0.25"]
+    assert "by folds" not in described_text(describe(Model({"a": 1.0}), None), top=2, most_trees=0)
+
+
 def feature(name: str, weight: float | None, effect: float | None, *, sparse: bool = False) -> dict[str, object]:
     return {"name": name, "weight": weight, "sparse": sparse, "effect": effect, "total_effect": effect and 2 * effect}
 

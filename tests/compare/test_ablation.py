@@ -12,7 +12,7 @@ from synthetic import SyntheticOptions, write_lists
 
 from boostfeat.boosting.options import ABLATION, RECIPES, recipe
 from boostfeat.compare.runner import CompareOptions, all_systems, compare
-from boostfeat.compare.systems import SYSTEMS, FitOptions, System, ablation_systems, boost_options
+from boostfeat.compare.systems import SYSTEMS, System, ablation_systems, boost_options
 from boostfeat.compare.table import markdown_table
 from boostfeat.compare.tasks import write_featurized
 from boostfeat.lists.choices import Scorer
@@ -41,17 +41,20 @@ def run(lists, tmp_path_factory) -> Path:
 
 
 def two_rows() -> tuple[System, ...]:
-    return ablation_systems()[1:3]
+    return ablation_systems()[1], ablation_systems()[4]
 
 
 # -- the rows -----------------------------------------------------------------------------------------------------------
 
 
 def test_each_row_changes_what_it_says_and_nothing_else():
-    first, whole, *changed, paper = ablation_systems()
-    assert (first, whole, paper) == (SYSTEMS["base-PRO"], SYSTEMS["boost-local"], SYSTEMS["boost-local:paper"])
+    first, whole, *_ = rows = ablation_systems()
+    without, changed, paper = rows[2:4], rows[4:-1], rows[-1]
+    assert [row.name for row in (first, whole, *without, paper)] == [
+        "base-PRO", "boost-local", "base/boost-local", "linear", "boost-local:paper",
+    ]  # fmt: skip
     assert [system.name for system in changed] == [f"boost-local:{name}" for name, changes in ABLATION.items() if changes]
-    options = FitOptions()
+    options = CompareOptions()
     default = _flat(boost_options(whole, options, {}))
     assert default == {**_flat(RECIPES["default"]), "level": "local", "metric": "bleu-sbp"}
     for system in changed:
@@ -70,10 +73,10 @@ def _flat(options) -> dict:
 
 def test_what_the_comparison_says_comes_over_the_recipe():
     system = replace(SYSTEMS["boost-local"], leaves="linear")
-    found = boost_options(system, FitOptions(metric="bleu", rounds=7), {"shrinkage": 0.125})
+    found = boost_options(system, CompareOptions(metric="bleu", rounds=7), {"shrinkage": 0.125})
     assert (found.rounds, found.metric, found.shrinkage, found.tree.leaves) == (7, "bleu", 0.125, "linear")
-    assert boost_options(SYSTEMS["boost-global"], FitOptions(), {}).level == "global"
-    assert recipe("default").rounds == boost_options(SYSTEMS["boost-local"], FitOptions(), {}).rounds
+    assert boost_options(SYSTEMS["boost-global"], CompareOptions(), {}).level == "global"
+    assert recipe("default").rounds == boost_options(SYSTEMS["boost-local"], CompareOptions(), {}).rounds
 
 
 # -- without a test list ------------------------------------------------------------------------------------------------

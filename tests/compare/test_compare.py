@@ -18,8 +18,11 @@ from search_here import search
 from synthetic import SyntheticOptions, synthetic_nbest, write_lists
 from workers_here import WorkersHere
 
+from boostfeat.boosting.estimator import BoostReranker
+from boostfeat.boosting.induce import induce
+from boostfeat.boosting.options import recipe
 from boostfeat.compare.runner import CompareOptions, Folder, compare
-from boostfeat.compare.systems import SYSTEMS, FitOptions, fit, parse_systems
+from boostfeat.compare.systems import SYSTEMS, fit, parse_systems
 from boostfeat.compare.table import latex_table, markdown_table
 from boostfeat.compare.tasks import METRICS, FeatureTask, KeptFits, write_featurized
 from boostfeat.core.errors import InputError
@@ -69,7 +72,7 @@ def test_scores_are_those_of_the_saved_models(lists, whole):
             nbest = read_store(path)
             scorer = Scorer(nbest)
             model = Model.load(whole / row["model"]) if row["model"] else None
-            chosen = model.predict(nbest) if model else decoder_choice(nbest)
+            chosen = model.predict(FeatureMaker().for_model(nbest, model)) if model else decoder_choice(nbest)
             assert choices[which] == (chosen - nbest.hyp_ptr[:-1]).tolist()
             first = row["runs"][0][which]
             for metric in METRICS:
@@ -82,7 +85,7 @@ def test_scores_are_those_of_the_saved_models(lists, whole):
                 assert row[which][metric] == pytest.approx(np.mean([r[which][metric] for r in row["runs"]]))
         assert row["confidence"][0] < row["runs"][0]["test"]["bleu-sbp"] < row["confidence"][1]
         assert row["peak_mb"] == (64.3 if row["model"] else pytest.approx(peak_mb(), rel=0.5))  # as the workers say, or here
-        assert row["features"] == (5 if name != "boost-local" else 5 + row["trees"])
+        assert row["features"] == (5 if name != "boost-local" else sum(map(bool, model.weights.values())) + row["trees"])
     assert found["boost-local"]["level"] == "local"
     assert found["decoder"]["test"]["oracle_gap"] == 0
 
@@ -94,7 +97,7 @@ def test_runs_have_seeds_of_their_own(lists, whole):
     assert Model.load(whole / "models/base-PRO.run1.json").config["seed"] == 6
     again = tuner_class("pro")(alpha=1.0, keep=100, l2=1.0)
     dev, select = read_store(lists["dev"]), read_store(lists["select"])
-    options = FitOptions(search="none", seed=6)
+    options = CompareOptions(search="none", seed=6)
     assert dict(fit(parse_systems("base-PRO")[0], dev, select, row["chosen"], options).weights) == dict(
         Model.load(whole / "models/base-PRO.run1.json").weights
     )
@@ -277,18 +280,38 @@ def test_results_do_not_depend_on_the_number_of_workers(lists, whole, tmp_path):
     assert without_measurements(tmp_path / "folder" / "run") == without_measurements(whole)
 
 
+@pytest.mark.parametrize(
+    ("name", "flags"), [("boost-local", []), ("boost-global", ["--level", "global"]), ("linear", ["--rounds", 0])]
+)
+def test_rows_are_what_induce_learns(boostfeat, lists, tmp_path, name, flags):
+    """The command, the function, the estimator and the row learn the same bytes, templates, decision and all."""
+    rounds = [] if "--rounds" in flags else ["--rounds", 4]
+    command = ["induce", lists["dev"], "--select", lists["select"], "--seed", 7, *flags, *rounds]
+    assert boostfeat(*command, "-o", tmp_path / "m.json", "-q")[0] == 0
+    expected = Model.load(tmp_path / "m.json")
+    changes = {"level": "global" if name == "boost-global" else "local", "rounds": 0 if name == "linear" else 4}
+    dev, select = read_store(lists["dev"]), read_store(lists["select"])
+    compare(lists, tmp_path / "run", CompareOptions(name, rounds=None if name == "linear" else 4, trials=9, seed=7))
+    row = Model.load(tmp_path / "run" / "models" / f"{name}.json")
+    function = induce(dev, select, recipe("default", **changes), seed=7)
+    estimator = BoostReranker(random_state=7, **changes).fit(dev, select=select).model_
+    assert expected.plan is not None
+    for found in (row, function, estimator):
+        assert found.to_json() == expected.to_json()
+
+
 # -- systems and hyper-parameters ---------------------------------------------------------------------------------------
 
 
 def test_grid_chooses_the_best_on_select_and_halving_spends_less(lists):
     dev, select = read_store(lists["dev"]), read_store(lists["select"])
     system = parse_systems("base-PRO")[0]
-    found = search(system, dev, select, FitOptions())
+    found = search(system, dev, select, CompareOptions())
     assert len(found.tried) == 8
     best = max(found.tried, key=lambda t: t["select"])
     assert found.params == best["params"]
     assert Scorer(select).score(found.model.predict(select), "bleu-sbp").score == best["select"]
-    halved = search(system, dev, select, FitOptions(search="halving"))
+    halved = search(system, dev, select, CompareOptions(search="halving"))
     assert [t.get("dev", 1.0) for t in halved.tried] == [0.25] * 8 + [0.5] * 4 + [1.0] * 2
     assert halved.params in [t["params"] for t in halved.tried[-2:]]
 
@@ -296,12 +319,12 @@ def test_grid_chooses_the_best_on_select_and_halving_spends_less(lists):
 def test_folds_choose_the_settings_of_pairs(lists):
     """[TA13 footnote 1]: a point's score is the mean over three folds of dev, each scored by the model of the two others."""
     dev, select = read_store(lists["dev"]), read_store(lists["select"])
-    found = search(parse_systems("base-PRO")[0], dev, select, FitOptions(search="folds", seed=2))
+    found = search(parse_systems("base-PRO")[0], dev, select, CompareOptions(search="folds", seed=2))
     assert [t.get("folds") for t in found.tried] == [3] * 8 + [None]
     assert found.params == max(found.tried[:8], key=lambda t: t["select"])["params"]
     scores = []
     for train, held_out in dev.split_sentences(3, seed=2):
-        model = fit(parse_systems("base-PRO")[0], dev.take(train), select, found.tried[3]["params"], FitOptions(seed=2))
+        model = fit(parse_systems("base-PRO")[0], dev.take(train), select, found.tried[3]["params"], CompareOptions(seed=2))
         part = dev.take(held_out)
         scores.append(Scorer(part).score(model.predict(part), "bleu-sbp").score)
     assert found.tried[3]["select"] == pytest.approx(np.mean(scores))
@@ -310,7 +333,7 @@ def test_folds_choose_the_settings_of_pairs(lists):
 
 def test_boosting_is_searched_in_stages(lists):
     dev, select = read_store(lists["dev"]), read_store(lists["select"])
-    found = search(SYSTEMS["boost-local:paper"], dev, select, FitOptions(rounds=2))
+    found = search(*parse_systems("boost-local:paper"), dev, select, CompareOptions(rounds=2))
     assert len(found.tried) == 8 + 6
     assert max(t["select"] for t in found.tried[8:]) >= max(t["select"] for t in found.tried[:8])
     assert found.params in [t["params"] for t in found.tried]
@@ -334,15 +357,15 @@ def test_columns_that_do_not_fit_are_left_out_by_name(boostfeat, lists, whole, m
     """A table of 15 columns on a terminal of 80 was folded to three characters a column; now the table that fits is printed."""
     command = ["compare", lists["dev"], "--select", lists["select"], "--test", lists["test"], *OPTIONS.flags(), "-o", str(whole)]
     spared = ["MB", "p (boot)", "oracle gap", "length", "TER", "chrF", "dev", "seconds", "95%", "BLEU"]
-    for columns, lost in ((200, []), (80, spared[:7]), (10, spared)):
+    for columns, lost in ((200, []), (80, spared), (10, spared)):
         monkeypatch.setenv("COLUMNS", str(columns))
         _, out, err = boostfeat(*command)
         assert ("columns MB" in err) == bool(lost)
         assert all(f"{name}," in err.replace(" do not", ",") for name in lost)
-        assert max(map(len, out.splitlines())) <= max(columns, 75)
+        assert max(map(len, out.splitlines())) <= max(columns, 79)
         header = re.split(r"  +", out.splitlines()[0])
         assert not {*lost} & {*header}
-        assert {"system", "select", "BLEU-SBP", "p (AR)"} <= {*header}
+        assert {"p decoder", "system", "select", "BLEU-SBP", "p base-PRO"} <= {*header}
 
 
 def test_help(boostfeat):

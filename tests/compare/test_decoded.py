@@ -28,7 +28,7 @@ from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
 from boostfeat.report import gather
 from boostfeat.report.run_folder import load_run
-from boostfeat.search.decoder.search_options import SearchOptions
+from boostfeat.search.decoder.setup import SearchOptions
 from boostfeat.search.loop import decoded_comparison as decoded
 from boostfeat.search.loop.decoded_comparison import (
     Decoding,
@@ -47,10 +47,8 @@ from boostfeat.search.loop.decoded_comparison import (
     loop_folder,
     loop_in_worker,
 )
-from boostfeat.search.loop.decoders import CommandDecoder, Corpus, DecodingPlace
-from boostfeat.search.loop.loop_folder import LoopFolder
-from boostfeat.search.loop.loop_options import LoopOptions
-from boostfeat.search.loop.reference_decoder import ReferenceDecoder
+from boostfeat.search.loop.decoders import CommandDecoder, DecodingPlace, ParallelText, ReferenceDecoder
+from boostfeat.search.loop.driver import LoopFolder, LoopOptions
 from boostfeat.trees.tree import Tree
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +60,9 @@ OPTIONS = CompareOptions(SYSTEMS, runs=2, trials=50, metric="bleu", seed=4)
 @pytest.fixture(scope="module")
 def decoding(tmp_path_factory) -> Decoding:
     system = write_known_system(tmp_path_factory.mktemp("system"))
-    dev, select, test = (Corpus.read(n, str(system / f"{n}.src"), [str(system / f"{n}.ref")]) for n in ("dev", "select", "test"))
+    dev, select, test = (
+        ParallelText.read(n, str(system / f"{n}.src"), [str(system / f"{n}.ref")]) for n in ("dev", "select", "test")
+    )
     sentences = tuple(line for corpus in (dev, select, test) for line in corpus.source)
     search = SearchOptions(distortion_limit=2)
     used = ReferenceDecoder(str(system / "pt"), str(system / "lm.arpa"), None, search, sentences, size=20)
@@ -257,8 +257,8 @@ def test_what_curves_are_called():
 
 def test_names_of_sets_and_first_settings():
     """dev and select as they are called, test sets in their order; of grids the first value of each."""
-    corpora = tuple(Corpus(name, ("a",), (("b",),)) for name in ("dev", "select"))
-    tests = tuple(Corpus(f"test-{k}", (f"{k}",), (("b",),)) for k in range(3))
+    corpora = tuple(ParallelText(name, ("a",), (("b",),)) for name in ("dev", "select"))
+    tests = tuple(ParallelText(f"test-{k}", (f"{k}",), (("b",),)) for k in range(3))
     made = Decoding(corpora, tests, None, Model({}), LoopOptions(), FeatureMaker())
     assert {name: corpus.name for name, corpus in made.sets.items()} == {
         "dev": "dev", "select": "select", "test": "test-0", "test2": "test-1", "test3": "test-2",

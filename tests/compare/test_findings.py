@@ -14,7 +14,8 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
-from boostfeat.compare.systems import FitOptions, fit, parse_systems
+from boostfeat.compare.comparison_options import CompareOptions
+from boostfeat.compare.systems import fit, parse_systems
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.formats import read_all
 from boostfeat.lists.build import ReadOptions, attach
@@ -42,7 +43,7 @@ def lists(request) -> tuple[NBest, NBest]:
 
 def trained(name: str, lists: tuple[NBest, NBest], seed: int = 0) -> Model:
     system = parse_systems(f"base-PRO,{name}")[1]
-    return fit(system, *lists, {}, FitOptions(search="none", metric="bleu", seed=seed))
+    return fit(system, *lists, {}, CompareOptions(search="none", metric="bleu", seed=seed))
 
 
 def test_local_updates_need_the_highest_cost_and_hope_with_fear_is_smooth(lists):

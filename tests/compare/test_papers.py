@@ -17,10 +17,11 @@ from toy_trees import stump
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
 from boostfeat.compare import paper_page
+from boostfeat.compare.comparison_options import CompareOptions
 from boostfeat.compare.paper_page import COLUMNS, KINDS, Page, page_text, scores_by_test, write_page
 from boostfeat.compare.papers import PAPERS, Paper, Table, bitext_options, method_of, paper_of, paper_options
 from boostfeat.compare.runner import Folder, all_systems
-from boostfeat.compare.systems import FitOptions, fit, parse_systems, stages
+from boostfeat.compare.systems import fit, parse_systems, stages
 from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.lists.choices import Scorer, oracle_choice
@@ -50,6 +51,9 @@ def test_every_row_and_table_of_a_paper_is_one(name, quick):
         assert set(table.columns) <= set(COLUMNS)
         assert table.finding
     assert (options.search == "none") == quick
+    if quick:  # no note on what is not done then
+        notes = " ".join(note for table in paper.tables for note in (*table.differs, *table.searched))
+        assert not re.search("20 epochs|20 random|three folds|2, 4 or 8|as select says", notes)
 
 
 @pytest.mark.quick
@@ -204,7 +208,7 @@ def test_features_tuned_on_a_list_are_kept_with_what_they_are_made_from(dev, tmp
     found = paper_page._tuned(page, "test")
     nbest, _ = featurize(dev[:8], FeaturePlan.of("pt", TEMPLATES, min_count=1), seed=3)
     model = fit(
-        parse_systems("base-PRO,base/adagrad:paper")[1], nbest, None, {}, FitOptions(search="none", metric="bleu", seed=3)
+        parse_systems("base-PRO,base/adagrad:paper")[1], nbest, None, {}, CompareOptions(search="none", metric="bleu", seed=3)
     )
     assert found == sorted(name for name, w in model.weights.items() if w and name.startswith("pt:")) != []
     file = tmp_path / "systems" / "tuned-on-test.json"
@@ -277,7 +281,7 @@ def page(tmp_path_factory) -> tuple[Path, dict]:
         if system.level:
             model = boost(dev, lists["select"], recipe("paper", rounds=3))
         else:
-            model = fit(system, dev, lists["select"], {"d": 0.01} if system.method == "rm" else {}, FitOptions(search="none"))
+            model = fit(system, dev, lists["select"], {"d": 0.01} if system.method == "rm" else {}, CompareOptions(search="none"))
         model.save(folder.named("models", system))
         file = str(folder.named("models", system).relative_to(folder.path))
         active = sum(w != 0 for w in model.weights.values())

@@ -13,7 +13,7 @@ from synthetic import SyntheticOptions, synthetic_nbest, write_lists
 
 from boostfeat.compare.comparison_options import PRESETS
 from boostfeat.compare.runner import CompareOptions, compare
-from boostfeat.compare.systems import FitOptions, fit, parse_systems, stages
+from boostfeat.compare.systems import fit, parse_systems, stages
 from boostfeat.compare.table import table_rows
 from boostfeat.compare.tasks import write_featurized
 from boostfeat.core.errors import InputError
@@ -89,7 +89,7 @@ def test_presets_are_options_of_their_methods(tmp_path):
             few = {"mert": ":restarts=1"}.get(method, ":epochs=1")
             system = row_of(f"base/{method}:{name}{few}")
             params = {k: v[0] for stage in stages(system) for k, v in stage.grid.items()}
-            config = fit(system, dev, select, params, FitOptions(search="none")).config
+            config = fit(system, dev, select, params, CompareOptions(search="none")).config
             for key, value in system.changes.items():
                 assert key == "init" or config[key] == value
 
@@ -97,7 +97,7 @@ def test_presets_are_options_of_their_methods(tmp_path):
 def test_the_start_of_a_row_is_the_decoders_weights():
     """With steps too small to matter, the weights are where they began."""
     dev, select = (synthetic_nbest(SMALL, seed=s) for s in (0, 1))
-    (found, _), options = decoder_weights(dev), FitOptions(search="none")
+    (found, _), options = decoder_weights(dev), CompareOptions(search="none")
     model = fit(row_of("base/mira:init=decoder:c=1e-12:epochs=1"), dev, select, {}, options)
     assert dict(model.weights) == pytest.approx(found, abs=1e-6)
     assert not any(abs(w) > 1e-6 for w in fit(row_of("base/mira:c=1e-12:epochs=1"), dev, select, {}, options).weights.values())
@@ -105,8 +105,8 @@ def test_the_start_of_a_row_is_the_decoders_weights():
 
 def test_mert_of_the_papers_takes_the_best_on_dev():
     dev, select = (synthetic_nbest(SMALL, seed=s) for s in (0, 1))
-    paper = fit(row_of("base-MERT:paper:epochs=4:init=zero"), dev, select, {}, FitOptions(search="none"))
-    ours = fit(row_of("base-MERT:restarts=20:epochs=4"), dev, select, {}, FitOptions(search="none"))
+    paper = fit(row_of("base-MERT:paper:epochs=4:init=zero"), dev, select, {}, CompareOptions(search="none"))
+    ours = fit(row_of("base-MERT:restarts=20:epochs=4"), dev, select, {}, CompareOptions(search="none"))
     assert [row["dev"] for row in paper.history] == [row["dev"] for row in ours.history]  # the same search
     assert paper.config["epoch"] == int(np.argmax([row["dev"] for row in paper.history]))
     assert ours.config["epoch"] == int(np.argmax([row["select"] for row in ours.history]))
@@ -148,7 +148,7 @@ def test_each_test_list_has_its_scores_and_p_values(lists, run):
         assert {k: row["tests"]["test"][k] for k in row["test"]} == row["test"]
         assert row["seconds"] <= row["search_seconds"]
     header, rows = table_rows(found)
-    assert header[-6:] == ["test2", "test2 p (AR)", "mean", "seconds", "search", "MB"]
+    assert header[-6:] == ["test2", "test2 p", "mean", "seconds", "search", "MB"]
     assert rows[1][-6] == f"{found[1]['tests']['test2']['bleu']:.2f}"
     assert load_run(run).systems[0].row.name == "base-PRO"
 

@@ -133,8 +133,8 @@ def test_the_config_whole(run, lists):
     grids = config.pop("grid")
     assert grids == {
         "decoder": [],
-        "kbmira": [{"grid": {"c": [0.01, 0.001, 0.1]}, "fixed": {}}],
-        "al/pro": [{"grid": {"alpha": [1.0, 0.1], "keep": [100, 300], "l2": [1.0, 100.0]}, "fixed": {}}],
+        "kbmira": [{"grid": {"c": [0.01, 0.001, 0.1]}}],
+        "al/pro": [{"grid": {"alpha": [1.0, 0.1], "keep": [100, 300], "l2": [1.0, 100.0]}}],
     }
     assert config == {
         "boostfeat": "compare/1",
@@ -190,13 +190,14 @@ def test_settings_of_systems_whole():
     options = CompareOptions(runs=2, search="halving", rounds=4, seed=3, metric="bleu")
     common = {"runs": 2, "search": "halving", "metric": "bleu", "rounds": 4, "seed": 3, "version": __version__}
     for name, grids in (("decoder", 0), ("kbmira", 1), ("boost-global", 0), ("boost-local:paper", 2)):
-        found = settings(SYSTEMS[name], options, {"dev": "x", "test2": "y"}, {})
+        (system,) = parse_systems(name)
+        found = settings(system, options, {"dev": "x", "test2": "y"}, {})
         boosting = found.pop("boosting")
         assert len(found.pop("grid")) == grids
-        assert found == {"dev": "x", "test2": "y", **common, "resources": None, "system": asdict(SYSTEMS[name])}
+        assert found == {"dev": "x", "test2": "y", **common, "resources": None, "system": asdict(system)}
         assert (boosting is not None) == name.startswith("boost")
         if boosting:
-            assert (boosting["rounds"], boosting["metric"], boosting["level"]) == (4, "bleu", SYSTEMS[name].level)
+            assert (boosting["rounds"], boosting["metric"], boosting["level"]) == (4, "bleu", system.level)
     assert settings(SYSTEMS["decoder"], options, {}, {"plugin": "x"})["resources"] == {"plugin": "x"}
 
 
@@ -277,15 +278,18 @@ def test_lists_have_to_be_files_with_sentences(lists, tmp_path, monkeypatch):
 
 
 def test_rows_that_are_one_run(tmp_path):
-    """Equal weights of equal features are, whatever the methods; MBR chooses otherwise."""
-    methods = {"k": "pro", "b": "kbmira", "c": "mbr", "d": "pro", "x": "adagrad", "f": "pro"}
+    """Equal weights are, whatever the methods; MBR chooses otherwise, as another decision does. Without trees levels are one."""
+    methods = {"k": "pro", "b": "kbmira", "c": "mbr", "d": "pro", "x": "adagrad", "f": "boost-global", "e": "linear"}
     rows = []
     for name, method in methods.items():
-        Model({"x": 2.0 if name == "d" else 1.0}, config={"own": name}).save(tmp_path / f"{name}.json")
-        rows.append({"name": name, "method": method, "feature_set": "al" if name == "f" else "base", "model": f"{name}.json"})
-    rows.append({"name": "none", "method": "decoder", "feature_set": "base", "model": None})
+        decision = {"decision": {"by": "mbr"}} if name == "e" else {}
+        level = "global" if name == "f" else "local"
+        model = Model({"x": 2.0 if name == "d" else 1.0}, level=level, config={"own": name, **decision})
+        model.save(tmp_path / f"{name}.json")
+        rows.append({"name": name, "method": method, "model": f"{name}.json"})
+    rows.append({"name": "none", "method": "decoder", "model": None})
     runner.note_same_models(Folder(tmp_path), rows)
-    assert {row["name"]: row["same_as"] for row in rows if "same_as" in row} == {"b": "k", "x": "k"}
+    assert {row["name"]: row["same_as"] for row in rows if "same_as" in row} == {"b": "k", "x": "k", "f": "k"}
 
 
 def test_a_newer_folder_is_left_alone(lists, tmp_path):

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from boostfeat.compare.systems import Fit, FitOptions, Fitted, Found, System, parse_systems, search_plan, stages
+from boostfeat.compare.comparison_options import CompareOptions
+from boostfeat.compare.systems import Fit, Fitted, Found, System, parse_systems, search_plan, stages
 from boostfeat.model.model import Model
 
 Asked = tuple[str, tuple[tuple[str, Any], ...], int, float, int]  # method, settings, seed, share of dev, fold
@@ -18,7 +19,7 @@ def asked(fit: Fit) -> Asked:
     return fit.system.method, tuple(sorted(fit.params.items())), fit.seed, fit.share, fit.fold
 
 
-def carried_out(system: System, options: FitOptions, value, *, sign: float, runs: int) -> tuple[list[list[Asked]], Found]:
+def carried_out(system: System, options: CompareOptions, value, *, sign: float, runs: int) -> tuple[list[list[Asked]], Found]:
     """What a plan asks for, one batch after the other, and what it finds; ``value`` scores a fit."""
     plan, batches, fits = search_plan(system, options, sign=sign, runs=runs), list[list[Asked]](), next
     answer: list[Fitted] | None = None
@@ -77,7 +78,7 @@ def test_a_search_is_its_definition(name, search, seed):
     """Whole numbers from 0 to 3, so that there are equals: the first of them counts. Lower is better where the sign says so."""
     system, options = (
         parse_systems(name)[0] if "/" not in name else parse_systems(f"decoder,{name}")[1],
-        FitOptions(search, seed=7),
+        CompareOptions(search=search, seed=7),
     )
 
     def value(fit: Asked) -> float:

@@ -11,11 +11,13 @@ from boostfeat.boosting.options import recipe
 from boostfeat.compare.comparison_options import RowOptions
 from boostfeat.compare.runner import CompareOptions
 from boostfeat.compare.systems import (
+    BASE,
+    DEFAULT,
     GRIDS,
+    INDUCED,
     METHODS,
     SYSTEMS,
     Fit,
-    FitOptions,
     Stage,
     System,
     ablation_systems,
@@ -28,8 +30,8 @@ from boostfeat.compare.systems import (
 )
 from boostfeat.core.errors import InputError
 from boostfeat.lists.mbr import mbr_choice
+from boostfeat.search.loop.driver import LoopOptions
 from boostfeat.search.loop.learners import learnt
-from boostfeat.search.loop.loop_options import LoopOptions
 from boostfeat.tuners import tuner_class
 
 
@@ -37,9 +39,13 @@ from boostfeat.tuners import tuner_class
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        (None, list(SYSTEMS)),
+        (None, list(DEFAULT)),
+        (
+            "Base-pro,LINEAR,Large/PRO:l2=2,BASE/Boost-Local:Fast",
+            ["base-PRO", "linear", "large/pro:l2=2", "base/boost-local:fast"],
+        ),
         ("boost-local, base-PRO,boost-local", ["boost-local", "base-PRO"]),
-        ("base/mira", [*SYSTEMS, "base/mira"]),
+        ("base/mira", [*DEFAULT, "base/mira"]),
         ("base-PRO,base/boost-global:affine", ["base-PRO", "base/boost-global:affine"]),
     ],
 )
@@ -50,7 +56,7 @@ def test_systems_by_name(text, names):
 @pytest.mark.quick
 def test_every_method_has_a_grid_that_it_takes():
     for method in METHODS:
-        (system,) = [s for s in parse_systems(f"base-PRO,base/{method}") if s.method == method and "/" in s.name]
+        (system,) = [s for s in parse_systems(f"decoder,base/{method}") if s.method == method]
         for stage in stages(system):
             if method in GRIDS and system.level is None:
                 for point in stage.points({}):
@@ -58,8 +64,8 @@ def test_every_method_has_a_grid_that_it_takes():
                         point.pop("scale", None)
                     tuner_class("pro" if method == "mbr" else method)(**point)
     assert set(GRIDS) == {*METHODS, "decoder"}
-    assert any("leaves" in stage.grid for stage in stages(SYSTEMS["boost-local:paper"]))
-    assert not any("leaves" in stage.grid for stage in stages(replace(SYSTEMS["boost-local:paper"], leaves="linear")))
+    assert any("leaves" in stage.grid for stage in stages(*parse_systems("boost-local:paper")))
+    assert not any("leaves" in stage.grid for stage in stages(*parse_systems("boost-local:paper:linear")))
 
 
 @pytest.mark.quick
@@ -71,19 +77,18 @@ def test_limits_of_compare(option, low):
 
 
 def test_mbr_is_pro_with_its_weights_scaled(dev, select):
-    """Twin: PRO with the same settings; what a search has fitted already is taken. Its choice is under its own gain."""
+    """Twin: PRO with the same settings. Its choice is under its own gain."""
     (system,) = parse_systems("mbr")
     params, options = (
         {"alpha": 0.1, "keep": 20, "l2": 10.0, "scale": 4.0, "tol": 0.001},
-        FitOptions(metric="bleu", gain="chrf", seed=3),
+        CompareOptions(metric="bleu", gain="chrf", seed=3),
     )
     own = {name: value for name, value in params.items() if name != "scale"}
     pro = fit(SYSTEMS["base-PRO"], dev, select, own, options)
-    for given in (None, pro):
-        found = fit(system, dev, select, params, options, linear=given)
-        assert dict(found.weights) == {name: 4.0 * w for name, w in pro.weights.items()}
-        assert found.config == {**pro.config, "method": "mbr", "scale": 4.0}
-        assert found.history == pro.history
+    found = fit(system, dev, select, params, options)
+    assert dict(found.weights) == {name: 4.0 * w for name, w in pro.weights.items()}
+    assert found.config == {**pro.config, "method": "mbr", "scale": 4.0}
+    assert found.history == pro.history
     expected = mbr_choice(select, found.decision_function(select), gain="chrf")
     assert choose(system, found, select).tolist() == expected.tolist()
     assert choose(SYSTEMS["base-PRO"], found, select).tolist() == found.predict(select).tolist() != expected.tolist()
@@ -108,14 +113,37 @@ def test_what_a_fit_is_by_another_method():
     assert replace(whole, fold=0).made_from["fold"] == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "features", "templates"),
+    [
+        ("boost-local", INDUCED, None),
+        ("linear", INDUCED, None),
+        ("boost-global:fast", INDUCED, None),
+        ("boost-local:paper", BASE, "none"),  # as ``induce --recipe paper``
+        ("base/boost-local", BASE, "none"),
+        ("large/boost-local", "large", "none"),  # the list has them already
+    ],
+)
+def test_features_of_boosted_rows(name, features, templates):
+    row = parse_systems(f"decoder,{name}")[1]
+    assert (row.feature_set, row.templates, row.is_featurized) == (features, templates, features == "large")
+
+
+def test_linear_has_no_trees():
+    """Whatever the comparison says of rounds; a row that says it is refused."""
+    assert boost_options(SYSTEMS["linear"], CompareOptions(rounds=9), {}).rounds == 0
+    with pytest.raises(InputError, match="system 'linear:rounds=3': rounds does nothing without trees; leave it out"):
+        parse_systems("linear:rounds=3")
+
+
 def test_options_of_a_boosted_row():
     """The comparison's rounds, the row's leaves and changes, and what the search tries, the last word each."""
     (_, row) = parse_systems("decoder,boost-global:paper:linear:pairs=50:rounds=9")
-    found = boost_options(row, FitOptions(metric="ter", gain="chrf", rounds=4), {"keep": 70})
+    found = boost_options(row, CompareOptions(metric="ter", gain="chrf", rounds=4), {"keep": 70})
     assert found == recipe("paper", level="global", leaves="linear", rounds=9, keep=70, metric="ter", gain="chrf")
-    plain = boost_options(SYSTEMS["boost-local"], FitOptions(rounds=0), {})
+    plain = boost_options(SYSTEMS["boost-local"], CompareOptions(rounds=0), {})
     assert plain == recipe("default", level="local", rounds=0, metric="bleu-sbp", gain="bleu")
-    assert boost_options(SYSTEMS["boost-local"], FitOptions(), {}) == recipe(
+    assert boost_options(SYSTEMS["boost-local"], CompareOptions(), {}) == recipe(
         "default", level="local", metric="bleu-sbp", gain="bleu"
     )
 
@@ -123,7 +151,7 @@ def test_options_of_a_boosted_row():
 def test_online_rows_need_a_decoder(dev, select):
     (_, row) = parse_systems("decoder,base/mira:online")
     with pytest.raises(InputError, match="online: expected a decoder to learn with, found lists; give --decode, or leave it out"):
-        fit(row, dev, select, {}, FitOptions())
+        fit(row, dev, select, {}, CompareOptions())
 
 
 def test_features_that_no_row_has():
@@ -144,13 +172,13 @@ def test_the_metric_of_a_gain(kind):
 
 def test_names_of_files_and_of_grids():
     assert System("large/boost-local:max_leaves=3:l2=1e-3+x").slug == "large_boost-local_max_leaves_3_l2_1e-3+x"
-    stage = Stage({"a": (1, 2), "b": ("x", "y")}, {"c": 0}, "pro")
+    stage = Stage({"a": (1, 2), "b": ("x", "y")}, "pro")
     assert stage.points({"a": 9, "d": 4}) == [{"a": a, "d": 4, "b": b} for a in (1, 2) for b in ("x", "y")]
-    assert stage.to_json() == {"grid": {"a": (1, 2), "b": ("x", "y")}, "fixed": {"c": 0}, "method": "pro"}
-    assert Stage({}).to_json() == {"grid": {}, "fixed": {}}
+    assert stage.to_json() == {"grid": {"a": (1, 2), "b": ("x", "y")}, "method": "pro"}
+    assert Stage({}).to_json() == {"grid": {}}
     assert split_changes(parse_systems("decoder,base/mira:c=2:pick=last:online")[1]) == (
         {"c": 2.0},
         RowOptions(pick="last", online=True),
     )
     assert [s.name for s in ablation_systems()][:2] == ["base-PRO", "boost-local"]
-    assert ablation_systems()[-1] == SYSTEMS["boost-local:paper"]
+    assert ablation_systems()[-1] == parse_systems("boost-local:paper")[0]

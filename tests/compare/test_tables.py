@@ -19,7 +19,8 @@ def row(name: str, score: float, *, tests: bool = False, runs: int = 1, **more: 
     }
     found = {
         "name": name, "metric": "bleu", "features": 12, "trees": 0, "dev": {"bleu": score + 1}, "select": {"bleu": score - 1},
-        "test": scores, "reported": "test", "confidence": [score - 1.25, score + 1.26], "p_value": 0.01234, "p_bootstrap": 0.5,
+        "test": scores, "reported": "test", "confidence": [score - 1.25, score + 1.26], "p_value": 0.01234,
+        "against": {"decoder": 0.01234, "base_PRO": None, "global": None}, "p_bootstrap": 0.5,
         "p_stratified": 0.25, "seconds": 1.26, "search_seconds": 100.06, "peak_mb": 210.6, "sd": {"bleu": 0.126} if runs > 1 else None,
         "runs": [{}] * runs, **more,
     }  # fmt: skip
@@ -27,22 +28,25 @@ def row(name: str, score: float, *, tests: bool = False, runs: int = 1, **more: 
     return {**found, **(several if tests else {})}
 
 
-ROWS = [row("base_PRO", 20.0, p_value=None, p_bootstrap=None), row("boost|local", 21.005, trees=5, same_as="base_PRO")]
+ROWS = [
+    row("base_PRO", 20.0, p_value=None, p_bootstrap=None, against={"decoder": None, "base_PRO": None, "global": None}),
+    row("boost|local", 21.005, trees=5, same_as="base_PRO"),
+]
 
 
 def test_a_table_of_80_columns():
     header, rows = table_rows(ROWS)
-    assert header == ["system", "features", "dev", "select", "BLEU", "95%", "TER", "chrF", "length", "oracle gap", "p (AR)", "p (boot)",
+    assert header == ["system", "features", "dev", "select", "BLEU", "95%", "TER", "chrF", "length", "oracle gap", "p decoder", "p (boot)",
                       "seconds", "search", "MB"]  # fmt: skip
     assert rows[1] == ["boost|local", "7 + 5", "22.00", "20.00", "21.00", "19.8-22.3", "57.90", "50.12", "0.988", "21.0%", "0.0123",
                        "0.5000", "1.3", "100.1", "211"]  # fmt: skip
     assert rows[0][10:12] == ["", ""]
     header, rows, left_out = fitting(header, rows, width=80)
-    assert left_out == ["MB", "search", "p (boot)", "oracle gap", "length", "chrF"]
+    assert left_out == ["MB", "search", "p (boot)", "oracle gap", "length", "chrF", "dev"]
     assert table(rows, header=header).splitlines() == [
-        "system       features    dev  select   BLEU        95%    TER  p (AR)  seconds",
-        "base_PRO           12  21.00   19.00  20.00  18.8-21.3  58.00              1.3",
-        "boost|local     7 + 5  22.00   20.00  21.00  19.8-22.3  57.90  0.0123      1.3",
+        "system       features  select   BLEU        95%    TER  p decoder  seconds",
+        "base_PRO           12   19.00  20.00  18.8-21.3  58.00                 1.3",
+        "boost|local     7 + 5   20.00  21.00  19.8-22.3  57.90     0.0123      1.3",
     ]
 
 
@@ -68,8 +72,8 @@ def test_columns_go_one_by_one():
 
 def test_several_runs_and_test_lists():
     header, rows = table_rows([row("a", 20.0, tests=True, runs=2)])
-    assert header == ["system", "features", "dev", "select", "BLEU", "sd", "95%", "TER", "chrF", "length", "oracle gap", "p (AR)", "p (boot)",
-                      "p (strat)", "test2", "test2 p (AR)", "mean", "seconds", "search", "MB"]  # fmt: skip
+    assert header == ["system", "features", "dev", "select", "BLEU", "sd", "95%", "TER", "chrF", "length", "oracle gap", "p decoder", "p (boot)",
+                      "p (strat)", "test2", "test2 p", "mean", "seconds", "search", "MB"]  # fmt: skip
     assert rows == [["a", "12", "21.00", "19.00", "20.00", "0.13", "18.8-21.3", "58.00", "50.12", "0.988", "20.0%", "0.0123", "0.5000",
                      "0.2500", "10.00", "0.5000", "15.00", "1.3", "100.1", "211"]]  # fmt: skip
 

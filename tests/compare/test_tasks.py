@@ -17,7 +17,7 @@ from boostfeat.compare.paper_page import KINDS
 from boostfeat.compare.runner import Folder, _choice_rows, active_features, settings
 from boostfeat.compare.systems import Fit, Fitted, System, parse_systems
 from boostfeat.compare.table import Rows, tabulate
-from boostfeat.compare.tasks import FitTask, KeptFits, ScoreTask, fit_options, reported, scores_of
+from boostfeat.compare.tasks import FitTask, KeptFits, ScoreTask, reported, scores_of
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.lists.build import Builder, HypRecord, UnitRecord, attach
 from boostfeat.lists.choices import Scorer, decoder_choice, oracle_choice
@@ -47,7 +47,7 @@ def system(name: str) -> System:
 )  # fmt: skip
 def test_what_takes_longest_and_what_others_wait_for_comes_first(name, cost):
     options = CompareOptions(name)
-    task = FitTask(Fit(system(name), {}, 0), {}, {}, fit_options(options), NOWHERE)
+    task = FitTask(Fit(system(name), {}, 0), {}, {}, options, NOWHERE)
     assert task.cost == cost
     assert StartTask(Path("x"), None, 0).cost == 100.0
     loop = LoopTask(system(name), 0, Path("x"), Path("y"), None, options)
@@ -141,7 +141,7 @@ def test_what_workers_give_is_rounded(tmp_path):
     """Seconds to milliseconds, megabytes to tenths."""
     loop = LoopTask(system("kbmira"), 0, Path("x"), Path("y"), None, CompareOptions())
     assert loop.finish({"picked": 1}, 12.3456) == {"picked": 1, "peak_mb": 12.3}
-    task = FitTask(Fit(system("kbmira"), {}, 0), {}, {}, fit_options(CompareOptions()), KeptFits.of(tmp_path))
+    task = FitTask(Fit(system("kbmira"), {}, 0), {}, {}, CompareOptions(), KeptFits.of(tmp_path))
     found = task.finish((Model({"a": 1.0}).to_json(), 12.3456, 1.23456), 12.3456)
     assert (found.select, found.seconds, found.peak_mb) == (12.3456, 1.235, 12.3)
     assert task.known() == found
@@ -155,16 +155,16 @@ def test_a_fit_on_part_of_dev(dev, select, monkeypatch, share, fold, sizes):
     """So many sentences, in their order; of three folds one is held out, and scored in place of select."""
     seen: list[NBest] = []
 
-    def fit(system, part, held_out, params, options, *, linear):
+    def fit(system, part, held_out, params, options, *, threads):
         seen.append(part)
-        assert (options.seed, params, linear, held_out is select) == (7, {"c": 1}, None, True)
+        assert (options.seed, params, threads, held_out is select) == (7, {"c": 1}, 2, True)
         return Model({"LM0": 1.0})
 
     monkeypatch.setattr(systems, "fit", fit)
     monkeypatch.setattr(systems, "time", SimpleNamespace(monotonic=lambda: 2.0))
     monkeypatch.setattr("boostfeat.core.machine.time", SimpleNamespace(monotonic=lambda: 9.25))
-    options = fit_options(CompareOptions(metric="bleu", seed=3))
-    found = systems.fitted_here(Fit(system("kbmira"), {"c": 1}, 7, share, fold), dev, Scorer(select), options)
+    options = CompareOptions(metric="bleu", seed=3)
+    found = systems.fitted_here(Fit(system("kbmira"), {"c": 1}, 7, share, fold), dev, Scorer(select), options, threads=2)
     (part,) = seen
     assert found.seconds == 7.25
     assert abs(len(part) - sizes[0]) <= 1
@@ -229,13 +229,6 @@ def test_curves_of_few_epochs(tmp_path):
             *([str(k), f"{d:.1f} ({d - 1:.1f} to {d + 1:.1f})"] for k, d in enumerate(devs, 1)),
             ["mean change", change],
         ]
-
-
-def test_mbr_alone_has_a_linear_model_beside_it():
-    fits = {name: Fit(system(name), {"alpha": 0.5, "scale": 2.0}, 3) for name in ("mbr", "base-PRO", "base-MERT", "kbmira")}
-    found = {name: fit.linear for name, fit in fits.items()}
-    assert [name for name, linear in found.items() if linear] == ["mbr"]
-    assert (found["mbr"].system.method, found["mbr"].params, found["mbr"].seed) == ("pro", {"alpha": 0.5}, 3)
 
 
 def test_weights_that_are_not_0_by_template(dev):

@@ -18,7 +18,7 @@ from boostfeat.core.errors import InputError
 from boostfeat.export import Context, export
 from boostfeat.export.cdec_weights import escaped, unescaped
 from boostfeat.formats.moses import plain_lists as moses
-from boostfeat.formats.moses.weight_files import read_weights
+from boostfeat.formats.moses.ini import read_weights
 from boostfeat.lists.build import HypRecord, ReadOptions, UnitRecord
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.store import write_store

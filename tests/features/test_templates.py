@@ -740,8 +740,6 @@ def test_every_template_is_one_function():
     assert len(set(forms.values())) == len(forms)
     assert {t.compute.__module__.rpartition(".")[0] for t in TEMPLATES.values()} == {"boostfeat.features.templates"}
     assert {argument for t in TEMPLATES.values() for argument in t.arguments} == set(ARGUMENTS)
-    # kernels for many lists, as exceptions with their figures
-    assert {name for name, t in TEMPLATES.items() if t.batch} == {"mbr", "agreement"}
     package = Path(boostfeat.features.__file__).parent
     prefixes = {name.partition(".")[0] for t in TEMPLATES.values() if isinstance(t.columns, tuple) for name in t.columns}
     for path in package.glob("*.py"):
@@ -761,7 +759,7 @@ def test_every_template_is_one_function():
             "al",
             "count",
         }:
-            assert f'"{prefix}.' not in text or path.name in ("list_kernels.py", "known_words.py"), (path, prefix)
+            assert f'"{prefix}.' not in text or path.name == "known_words.py", (path, prefix)
 
 
 def test_the_sets_are_in_the_registry():

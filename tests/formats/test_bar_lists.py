@@ -21,7 +21,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import formats
 from boostfeat.core.errors import FormatError
-from boostfeat.formats import bar_lines, fairseq, openai
+from boostfeat.formats import bar_lines, openai
 from boostfeat.formats.bar_lines import BarLines
 from boostfeat.formats.importing import Corpus, import_corpus
 from boostfeat.lists.build import ReadOptions
@@ -29,7 +29,6 @@ from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import write_store
 
 WRITTEN = ("moses", "moses-enriched", "jsonl")  # by us
-FORMATS = (*WRITTEN, "marian", "marian without scores of tokens")
 COMPRESS = {
     "gz": gzip.compress,
     "xz": lzma.compress,
@@ -50,21 +49,9 @@ def some_lists() -> NBest:
 
 
 def text_of(nb: NBest, format: str) -> bytes:
-    if format.startswith("marian"):
-        return marian_text(nb, with_scores=format == "marian")
     out = io.BytesIO()
     formats.write(nb, out, format=format)
     return out.getvalue()
-
-
-def marian_text(nb: NBest, *, with_scores: bool) -> bytes:
-    """The texts as Marian prints them, with numbers that begin like those of ``CHANGES``."""
-    rng, lines = np.random.default_rng(1), []
-    for s, text, score in zip(nb.sent_of_hyp, nb.text.to_pylist(), nb.score, strict=True):
-        own = " ".join(f"{v:.5f}" for v in -rng.exponential(1.0, len(text.split()) + 1))
-        tokens = f"WordScores= {own} ||| " if with_scores else ""
-        lines.append(f"{nb.ids[s]} ||| {text} ||| {tokens}F0= {-1 - rng.random():.6g} LM= {rng.random():.6g} ||| {score:g}\n")
-    return "".join(lines).encode()
 
 
 def read(path: Path, format: str, **options: object) -> NBest:
@@ -111,7 +98,7 @@ def test_what_is_dense_depends_on_the_whole_list(tmp_path, monkeypatch, first, n
 
 
 @pytest.mark.parametrize("size", [None, 3])
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", WRITTEN)
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_the_plain_reader_makes_of_it(tmp_path, monkeypatch, change, format, size):
     """The same lists, or the same error."""
@@ -131,7 +118,7 @@ def test_what_the_plain_reader_makes_of_it(tmp_path, monkeypatch, change, format
         assert change != "as written" or found.n_hyps == 12 * (size or 8)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", WRITTEN)
 def test_minus_zero_is_zero_for_both(tmp_path, monkeypatch, format):
     """Scores of hypotheses and of units: equal numbers are equal bytes of a store, whoever read them."""
     nb, path = some_lists(), tmp_path / "list"
@@ -144,7 +131,7 @@ def test_minus_zero_is_zero_for_both(tmp_path, monkeypatch, format):
         assert not np.signbit(found.units.score[~np.isnan(found.units.score)]).any()
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", WRITTEN)
 def test_threads_give_the_same_bytes(tmp_path, format):
     path = tmp_path / "list"
     path.write_bytes(text_of(some_lists(), format))
@@ -192,57 +179,6 @@ def test_plain_lines(tmp_path, monkeypatch, line):
         assert found == expected
 
 
-MARIAN = "{} ||| ▁a b ▁c ||| WordScores= -0.5 -1 -2.25 -0.125 ||| F0= -3.875 ||| -1.25\n"
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("▁a b ▁c", "▁a b ▁c"),
-        ("▁a b ▁c", "  ▁a\tb  ▁c\t"),
-        (" -0.5 -1", "  -0.5   -1"),
-        (" -0.5 -1", " -0.5\t-1"),
-        (" -0.5 -1", " -0.5 x"),
-        (" -0.5 -1", " -0.5 1e999"),
-        (" -0.5 -1", " -0.5"),  # a score too few: of the end, none; of a word, an error
-        (" -0.5 -1 -2.25 -0.125", " -0.5 -1 -2.25"),
-        (" -0.5 -1 -2.25 -0.125", ""),
-        ("WordScores= -0.5", "WordScores=-0.5"),
-        ("WordScores= -0.5", "Words= 1 WordScores= -0.5"),
-        ("WordScores= -0.5 -1 -2.25 -0.125 ||| ", ""),
-        ("||| WordScores", "||| 0-0 1-1 ||| WordScores"),
-        ("F0= -3.875", "F0= -3.875 F1= 2"),
-        ("F0= -3.875", "F0= -3.875 -1"),
-        ("F0= -3.875", "F0=-3.875"),
-        ("F0= -3.875", "DecoderScore= -3.875"),
-        ("F0= -3.875", "F0= -3.875 Other= 1"),  # the scores of tokens are that model's
-        ("-1.25\n", "\n"),
-        ("-1.25\n", "-1.25 2\n"),
-        ("-1.25\n", "-1.25 |||\n"),
-        (" ||| ▁a", "||||▁a"),
-        ("{}", "x"),
-        ("{}", "{}\t"),
-        ("{}", "3"),
-    ],
-)
-def test_lines_of_marian(tmp_path, monkeypatch, old, new):
-    """A line in the middle of a list of regular ones, and before them: the same lists, warnings and errors."""
-    assert old in MARIAN
-    regular, line = "".join(MARIAN.format(k // 4) for k in range(200)), MARIAN.replace(old, new)
-
-    def attempt(read):
-        said: list[str] = []
-        try:
-            return read(tmp_path / "list", "marian", warn=said.append), said
-        except FormatError as error:
-            return str(error), said
-
-    for text in (regular + line.format(50) + MARIAN.format(51), line.format(0) + regular):
-        (tmp_path / "list").write_text(text)
-        expected = attempt(lambda path, format, **options: read_plainly(path, format, monkeypatch, **options))
-        assert attempt(read) == expected
-
-
 MOSES = [
     "0 ||| das haus ||| LM0= -1.5 TM0= -0.25 0 ||| -1.75 ||| 0=0 1=1 ||| 0-0 1-1",
     "0 |||  a  b\tc  ||| LM0= 1e-3 TM0= +2 -3. ||| 2.5e+1  ||| 0-1=0 2=1-2 ||| 1-0 0-0 2-2 2-1",
@@ -269,16 +205,7 @@ ENRICHED = [
 MORE = [
     re.sub(r"\|\|\| LM0= (\S+) (TM0= \S+ \S+) \|\|\|", r"||| A= 3 LM0= \1 Doc0= 7 -1 \2 Z= -0.5 |||", line) for line in ENRICHED
 ]
-OF_MARIAN = [
-    "0 ||| the house ||| WordScores= -1 -0.5 -0.25 ||| F0= -1.75 F1= -1.5 ||| -0.5",
-    "0 |||\t a\tb \t||| WordScores= 1e-3 .5 -0 ||| F0= 9 F1= 99.99 ||| 9e1 ",
-    "0 ||| ||| WordScores= -1 ||| F0= 0 F1= 12345678901 ||| 0\r",
-    "  ",
-    " 9 ||| ä ö ü ||| WordScores= 1 2 3 4 ||| F0= -0.30000000000000004 F1= +2 ||| 1",
-    "12 |||x||| WordScores= 1 2||| F0= 1 F1= 2|||3",
-    "123456789012 ||| c ||| WordScores= 0 0 ||| F0= 1 F1= 2 ||| 3",
-]
-REGULAR = {"moses": MOSES, "moses-enriched": ENRICHED, "moses-enriched with more": MORE, "marian": OF_MARIAN}
+REGULAR = {"moses": MOSES, "moses-enriched": ENRICHED, "moses-enriched with more": MORE}
 
 
 def attempt(path, format, monkeypatch=None, **options):
@@ -387,7 +314,7 @@ def test_files_of_a_folder_come_in_the_order_of_their_numbers(tmp_path):
 
 
 @pytest.mark.parametrize("ending", COMPRESS)
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", WRITTEN)
 def test_compressed_lists_that_were_cut_are_refused(tmp_path, format, ending):
     path = tmp_path / f"list.{ending}"
     data = COMPRESS[ending](text_of(some_lists(), format))
@@ -398,90 +325,6 @@ def test_compressed_lists_that_were_cut_are_refused(tmp_path, format, ending):
         with pytest.raises(FormatError, match="expected intact compressed data") as found:
             read(path, format, threads=threads)
         assert "\n" not in str(found.value)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# fairseq: columns where hypotheses have the same lines, else line by line
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def fairseq_text(order: str, *, pieces: bool) -> str:
-    """Nine hypotheses of three sentences, which come in any order, with these lines each."""
-    rng, lines = np.random.default_rng(3), ["a line of a log"]
-    for sent in (4, 0, 2):
-        lines.append(f"S-{sent}\tquelle")
-        for k in range(3):
-            tokens = [*(f"▁w{w}" if pieces else f"w{w}" for w in rng.integers(0, 9, 1 + k)), "s"]
-            numbers = " ".join(f"{v:.4f}" for v in -rng.exponential(1.0, len(tokens) + 1))
-            joined = " ".join(tokens).replace(" s", "s").replace("▁", "") if pieces else " ".join(tokens)
-            own = {"H": f"{-k - 0.5:.3f}\t{' '.join(tokens)}", "D": f"{-k - 0.5:.3f}\t{joined}", "P": numbers}
-            lines += [f"{tag}-{sent}\t{own[tag]}" for tag in order]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def fairseq_both(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **options: object) -> list[NBest | str]:
-    """What is read with columns and without: a list, or a message."""
-    (tmp_path / "list").write_text(text, newline="")
-    columns_of, found = fairseq._in_columns, list[NBest | str]()
-    for reader in (columns_of, lambda *given: None):
-        monkeypatch.setattr(fairseq, "_in_columns", reader)
-        try:
-            found.append(fairseq.read(tmp_path / "list", ReadOptions(warn=lambda line: None, **options)))
-        except FormatError as error:
-            found.append(str(error))
-    monkeypatch.setattr(fairseq, "_in_columns", columns_of)
-    return found
-
-
-@pytest.mark.parametrize("size", [None, 1, 2])
-@pytest.mark.parametrize("pieces", [True, False])
-@pytest.mark.parametrize("order", ["H", "HP", "HD", "HDP", "HPD", "HPA"])
-def test_lines_of_fairseq_in_columns(tmp_path, monkeypatch, order, pieces, size):
-    text = fairseq_text(order.replace("A", ""), pieces=pieces)
-    if "A" in order:  # for the plain reader
-        text = text.replace("\nS-0", "\nA-4\t0-0\nS-0")
-    lines = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line[1:2] == "-" and line[0] in "HDPA"]
-    assert (fairseq._in_columns(lines, "list", ReadOptions()) is None) is ("A" in order)
-    found, expected = fairseq_both(text, tmp_path, monkeypatch, size=size)
-    assert isinstance(found, NBest)
-    assert found == expected
-    assert found.ids.tolist() == [0, 2, 4]
-    assert found.n_hyps == 3 * (size or 3)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("P-4\t-", "P-4\t +"),  # what Python's float takes
-        ("P-4\t-", "P-4\t- "),
-        ("P-4\t-", "P-4\t1_0 -"),
-        ("P-4\t-", "P-4\tnan -"),
-        ("P-4\t-", "P-4\t1e999 -"),
-        ("P-4\t-", "P-4\t0x1p3 -"),
-        ("P-4\t-", "P-4\t\u00a01 -"),
-        ("P-4\t-", "P-4\t-1.5e-300 -"),
-        ("P-4\t", "P-4 "),
-        ("P-4\t", "P-5\t"),
-        ("P-4\t", "P-004\t"),
-        ("P-4\t", "P-\u0664\t"),  # a digit, and no ASCII
-        ("H-4\t-0.500\t", "H-4\t-0.0 00\t"),
-        ("H-4\t-0.500\t", "H-4\t\t"),
-        ("H-4\t-0.500\t", "H-4\t-0.500 "),
-        ("H-4\t-0.500\t", "H-4\t-0.500\t\t"),
-        ("H-4\t-0.500\t", "H-4\tinf\t"),
-        ("H-4\t", "H-9999999999999999999\t"),
-        ("D-0\t-0.500\t", "D-0\tx\t"),
-        ("D-0\t-0.500\t", "D-0\t-0.500 1\t"),
-        ("H-2\t", "D-day\n\nH-2\t"),
-        ("H-2\t-1.500", "P-2\t-1\nH-2\t-1.500"),
-        ("\n", "\r\n"),
-    ],
-)
-def test_odd_lines_of_fairseq_are_the_plain_readers(tmp_path, monkeypatch, old, new):
-    text = fairseq_text("HDP", pieces=True)
-    assert old in text
-    found, expected = fairseq_both(text.replace(old, new, 1 if old != "\n" else -1), tmp_path, monkeypatch)
-    assert found == expected
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,12 @@ from boostfeat.core.errors import FormatError
 from boostfeat.features.clusters import read_clusters
 from boostfeat.formats import read, write
 from boostfeat.formats.bar_lines import BarLines
-from boostfeat.formats.moses.weight_files import read_weights
-from boostfeat.formats.system_outputs import read_systems
+from boostfeat.formats.lines import read_systems
+from boostfeat.formats.moses.ini import read_weights
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.choices import Scorer, first_choice
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.words import parse_alignments, tokenise
-from boostfeat.search.graphs import moses_search_graph as search_graph
 
 NB = "\u00a0"
 SOURCE = f"A{NB}B C D"
@@ -51,10 +50,7 @@ def all_odd(lines: BarLines) -> np.ndarray:
 @pytest.mark.parametrize("format", LISTS)
 def test_words_keep_their_blanks_and_places(tmp_path: Path, format: str, twin: str) -> None:
     if twin == "plain":
-        with (
-            patch.object(BarLines, "ids", all_odd),
-            patch.object(search_graph, "fast_graph", lambda *_: None),
-        ):
+        with patch.object(BarLines, "ids", all_odd):
             nbest = of(tmp_path / "list", format)
     else:
         nbest = of(tmp_path / "list", format)

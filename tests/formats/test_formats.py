@@ -294,7 +294,7 @@ BAD_JSONL = {
     '{"id": 0, "hyps": []}': r"list:1: expected the key 'boostfeat'",
     '{"boostfeat": "nbest/2"}': r"list:1: expected format version 1 or lower, found 2; upgrade boostfeat",
     '{"boostfeat": "nbest/1", "unit_features": ["a", "a"]}': r"list:1: unit_features: expected distinct .* 'a' twice",
-    "\n": r"list: expected JSON lines, found an empty file",
+    "\n": r"list: expected an n-best list, found an empty file",
 }
 
 

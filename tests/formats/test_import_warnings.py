@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boostfeat.formats.import_warnings import FEW, shared_words
+from boostfeat.formats.importing import FEW, shared_words
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, attach
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from boostfeat.formats.moses.labels import (
+from boostfeat.formats.fields import (
     block_fields,
     component,
     format_features,

@@ -14,7 +14,7 @@ from boostfeat.core.errors import FormatError, InputError
 from boostfeat.formats.importing import OF_SOME, Corpus, expand, import_corpus
 from boostfeat.formats.json_objects import key_values, objects
 from boostfeat.formats.jsonl import stream
-from boostfeat.formats.system_outputs import read_systems
+from boostfeat.formats.lines import read_systems
 from boostfeat.lists.build import ReadOptions
 from boostfeat.search.graphs.graph_files import read_graphs
 
@@ -114,8 +114,8 @@ TEXTS = {
     ): ": expected an n-best list or a graph, found a tar archive; unpack it and name its files",
     ("auto", "0 ||| a\0b\n"): ": expected an n-best list, found a binary file; name the list the decoder wrote",
     ("auto", " \n"): ": expected an n-best list, found an empty file; check what wrote it",
-    ("plf", ""): ": expected an n-best list, found no sentences; check what wrote it",
-    ("lines", ""): ": expected a hypothesis a line, found an empty file",
+    ("plf", ""): ": expected an n-best list, found an empty file",
+    ("lines", ""): ": expected an n-best list, found an empty file",
 }
 CASES = [
     *(("cdec-forest", text, line) for text, line in FOREST.items()),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from boostfeat.core.errors import FormatError, InputError
-from boostfeat.formats.moses.weight_files import read_weights, weight_lines, write_lines
+from boostfeat.formats.moses.ini import read_weights, weight_lines, write_lines
 
 
 def write(folder: Path, name: str, text: str) -> Path:

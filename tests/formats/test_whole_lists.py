@@ -6,7 +6,6 @@ by hand beside them, and the other test files of this folder say where numbers o
 
 from __future__ import annotations
 
-import re
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from fuzz import samples
-from golden import check_golden, damages
+from golden import check_golden
 
 from boostfeat import formats
-from boostfeat.core.errors import InputError
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.nbest import NBest, SparseRows
 from boostfeat.search.graphs.graph_files import read_graphs
@@ -106,22 +104,3 @@ def test_whole_graphs(tmp_path, name):
             shape = {k: v.tolist() for k, v in sentence.graph.shape._asdict().items()}
             found.append(own | shape | {k: plain(v) for k, v in vars(sentence.graph).items() if k != "shape"})
     check_golden({str(k): graph for k, graph in enumerate(found)}, Path(__file__).parent / "whole_lists" / f"{name}.graph.json")
-
-
-@pytest.mark.parametrize("name", LISTS)
-def test_damaged_lists(tmp_path, name):
-    """The whole line of what is wrong, or what is read all the same: how many, and what is said of it."""
-    format, text, options = LISTS[name]
-    results = {}
-    for what, damaged in damages(text, lambda n: (0, 1, n // 2, n - 1), ("x", "nan", "1e999", "-7")):
-        (tmp_path / "list").write_text(damaged)
-        said: list[str] = []
-        try:
-            nbest = formats.read(tmp_path / "list", ReadOptions(warn=said.append, **options), format=format)
-            found = [f"{len(nbest)} sentences, {nbest.n_hyps} hypotheses, {nbest.n_occurrences} units", *said]
-        except InputError as error:
-            found = [
-                re.sub("JSON, found [^;]*", "JSON, found none", f"! {error}")
-            ]  # Python's own words are others in each release
-        results[what] = "; ".join(found).replace(f"{tmp_path}/", "")
-    check_golden(results, Path(__file__).parent / "whole_lists" / f"{file_name(name)}.damaged.json")

@@ -49,11 +49,10 @@ from boostfeat.features.registry import GIVEN
 from boostfeat.features.sets import TEMPLATES
 from boostfeat.formats import jsonl
 from boostfeat.formats.bar_lines import BarLines
-from boostfeat.formats.join_files import read_other, read_tokens
-from boostfeat.formats.moses.ini import Ini
+from boostfeat.formats.importing import read_other, read_tokens
+from boostfeat.formats.lines import read_systems
+from boostfeat.formats.moses.ini import Ini, read_weights
 from boostfeat.formats.moses.table_files import COUNTS, Entries, read_entries, spliced
-from boostfeat.formats.moses.weight_files import read_weights
-from boostfeat.formats.system_outputs import read_systems
 from boostfeat.lists.build import ReadOptions, attach, with_tokenizer
 from boostfeat.lists.joining import join_column, join_list, join_tokens
 from boostfeat.lists.nbest import NBest, strings
@@ -69,14 +68,14 @@ from boostfeat.search.decoder.decoder import Decoder
 from boostfeat.search.decoder.lattice import Derivation
 from boostfeat.search.decoder.output import collect
 from boostfeat.search.decoder.setup import read_setup
-from boostfeat.search.decoder.system import System, read_phrase_table, with_reordering
+from boostfeat.search.decoder.system import PhraseSystem, read_phrase_table, with_reordering
 from boostfeat.search.graphs import moses_search_graph as moses_osgx
 from boostfeat.search.graphs.graph_files import read_graphs
 from boostfeat.search.graphs.rescoring import EdgeScorer, RescoreOptions, rescored_lists
-from boostfeat.search.loop import loop_folder
-from boostfeat.search.loop.loop_folder import LoopFolder
+from boostfeat.search.loop import driver
+from boostfeat.search.loop.decoders import read_start, write_ini
+from boostfeat.search.loop.driver import LoopFolder
 from boostfeat.search.loop.online import State
-from boostfeat.search.loop.weight_files import read_start, write_ini
 from boostfeat.tuners.base import Groups
 
 from .mutate import BINARY, JSON, TEXT, VALUE, Mutation
@@ -270,7 +269,9 @@ def good_entries(parts: list[Entries]) -> None:
         lines = spliced(entries, COUNTS, strings([""] * len(entries))).split(b"\n")[:-1]
         assert len(lines) == len(entries)
         for row, line in enumerate(lines):
-            assert [field.strip(b" \t\r") for field in line.split(b"|||", 3)[:3]] == [entries.raw(row, f) for f in range(3)]
+            assert [field.strip(b" \t\r") for field in line.split(b"|||", 3)[:3]] == [
+                entries.raw(row, f).strip(b" \t\r") for f in range(3)
+            ]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -328,8 +329,8 @@ def read_twice(format: str) -> Callable[[str], NBest]:
     return lambda path: with_twin(read, path, options, BarLines, "ids", all_odd)
 
 
-def read_graph_twice(path: str) -> NBest:
-    return with_twin(moses_osgx.read, path, OPTIONS, moses_osgx, "fast_graph", lambda *_: None)
+def read_search_graph(path: str) -> NBest:
+    return moses_osgx.read(path, OPTIONS)
 
 
 def read_any_graphs(path: str) -> NBest:
@@ -425,7 +426,7 @@ def toy_decoder() -> tuple[Decoder, NBest]:
     """A decoder that knows a few phrases, and its list."""
     rng = np.random.default_rng(3)
     with tempfile.TemporaryDirectory() as folder:
-        system = System.load(**write_system(Path(folder), random_pairs(rng, per_phrase=2), random_ngrams(rng, 2)))
+        system = PhraseSystem.load(**write_system(Path(folder), random_pairs(rng, per_phrase=2), random_ngrams(rng, 2)))
     decoder = Decoder(system, random_model(rng, system.names))
     return decoder, attach(collect(decoder.decode_all([SENTENCE]), 20), source=[SENTENCE], refs=(), name="toy")
 
@@ -469,15 +470,9 @@ def search_with(path: str) -> list[Derivation]:
 
 
 def rerank_with(path: str) -> F64:
-    """Scores of candidates under a plan: those of their list, for one of TWINS inputs."""
-    reranker, nbest = Reranker(weighed(path, LM0=0.3)), reranked_list()
-    if not has_turn(path):
-        _ = reranker._scorer
-        return np.zeros(0)
-    wanted = reranker._by_list(nbest, "")
-    found = reranker.scores(nbest)
-    assert np.array_equal(found, wanted), "scores of candidates differ from those of their list"
-    return found
+    """Scores of candidates under a plan, for one of TWINS inputs."""
+    reranker = Reranker(weighed(path, LM0=0.3))
+    return reranker.scores(reranked_list()) if has_turn(path) else np.zeros(0)
 
 
 def good_scores(found: list[Derivation]) -> None:
@@ -624,7 +619,7 @@ def kept_loop(path: str) -> None:
     """A loop that is gone on with."""
     folder = LoopFolder(Path(path).parent)
     folder.iteration(0).mkdir(exist_ok=True)
-    with swapped(loop_folder, "write_json", lambda *_: None):  # the input stays
+    with swapped(driver, "write_json", lambda *_: None):  # the input stays
         folder.open({"seed": 1}, resume=True, force=False)
 
 
@@ -670,7 +665,7 @@ READERS: dict[str, Reader] = {
     "numbers-of-tokens": Reader(text(NUMBERS, "1 2\n\n-3 4 5\n", TOKENS_JSON), read_tokens, mutations=VALUE),
     "jsonl": Reader(lambda: [JSONL.encode(), JSONL_DENSE.encode(), written("jsonl")], lambda path: jsonl.read(path, OPTIONS), good_list, VALUE),
     "auto": a_list("auto", PLAIN, ENRICHED, CDEC, JOSHUA, PHRASAL, TRAVATAR, MARIAN, MARIAN_PLAIN, FAIRSEQ, JSONL, OSGX, HYPORADISE, SOCKEYE, PLF, SLF, mutations=JSON),
-    "moses-osgx": Reader(text(OSGX), read_graph_twice, good_list, real="fi-en/sg.*.osgx.xz"),
+    "moses-osgx": Reader(text(OSGX), read_search_graph, good_list, real="fi-en/sg.*.osgx.xz"),
     "moses-osgx-named": a_list("moses-osgx", OSGX, options=ReadOptions(size=8, names=("LM0", "d", "TM0_0"), warn=lambda message: None)),
     "moses-hypergraph": a_list(
         "moses-hypergraph", HYPERGRAPH, options=ReadOptions(size=8, weights=WEIGHTS),

@@ -15,7 +15,7 @@ from boostfeat import formats
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import read_chunks
 from boostfeat.core.printed_numbers import EXACT, Precision
-from boostfeat.formats.join_files import read_other
+from boostfeat.formats.importing import read_other
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.choices import decoder_choice, texts
 from boostfeat.lists.joining import join_column

@@ -14,7 +14,7 @@ import pytest
 from boostfeat import formats
 from boostfeat.core.arrays import offsets
 from boostfeat.core.errors import InputError
-from boostfeat.formats.join_files import read_tokens
+from boostfeat.formats.importing import read_tokens
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord
 from boostfeat.lists.joining import (
     TokenNumbers,

@@ -16,7 +16,8 @@ from search_here import search
 from strategies import build
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.compare.systems import SYSTEMS, FitOptions, choose, fit
+from boostfeat.compare.comparison_options import CompareOptions
+from boostfeat.compare.systems import SYSTEMS, choose, fit
 from boostfeat.core.errors import InputError
 from boostfeat.formats import read
 from boostfeat.lists.build import HypRecord, ReadOptions, attach
@@ -126,7 +127,7 @@ def test_permuted_hypotheses_and_threads():
 def test_as_a_system():
     """Its model is PRO's with the weights multiplied by the scale that is best on select; its choice is MBR's."""
     dev, select = (synthetic_nbest(SyntheticOptions(sentences=40, hyps=12, features=5), seed=s) for s in (0, 1))
-    system, options = SYSTEMS["mbr"], FitOptions()
+    system, options = SYSTEMS["mbr"], CompareOptions()
     found = search(system, dev, select, options)
     assert len(found.tried) == 8 + 5  # PRO's grid, then the scales
     best = max(found.tried, key=lambda t: t["select"])

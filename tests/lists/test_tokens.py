@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from math import log
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 from boostfeat.core.errors import FormatError
 from boostfeat.lists.build import ReadOptions
-from boostfeat.lists.tokens import TokenBuilder, TokenHyp, TokenList, TokenLists, attention
+from boostfeat.lists.tokens import TokenBuilder, TokenHyp, attention
 
 pytestmark = pytest.mark.quick
 
@@ -202,66 +201,6 @@ def test_a_list_may_be_empty_and_ranks_are_kept():
     assert nbest.global_column("Rank").tolist() == [0.0, 1.0]
     assert nbest.global_column("First").tolist() == [1.0, 0.0]
     assert TokenBuilder(ReadOptions()).finish().n_hyps == 0
-
-
-def random_hyps(rng: np.random.Generator) -> list[TokenHyp]:
-    """Hypotheses of rising sentences; a model has scores of most of them, another of few."""
-    found: list[TokenHyp] = []
-    for sent in np.flatnonzero(rng.random(6) < 0.7).tolist():
-        for _ in range(rng.integers(1, 5)):
-            n = int(rng.integers(1, 4))
-            scores = {name: tuple((rng.integers(-8, 0, n) / 4).tolist()) for name in ("lm", "r") if rng.random() < 0.8}
-            features = {"f": float(rng.integers(0, 3)), "g": -0.0}
-            text = " ".join(rng.choice(["a", "b", "c"], n))
-            found.append(TokenHyp(int(sent), text, f"list:{len(found)}", float(rng.integers(-9, 0)), features, scores))
-    return found
-
-
-def in_columns(hyps: list[TokenHyp]) -> TokenLists:
-    names = dict.fromkeys(name for hyp in hyps for name in hyp.scores)
-    own = {name: [hyp.scores.get(name, ()) for hyp in hyps] for name in names}
-    return TokenLists(
-        sent=np.array([hyp.sent for hyp in hyps]),
-        where=[hyp.where for hyp in hyps],
-        tokens=[hyp.tokens for hyp in hyps],
-        score=np.array([hyp.score for hyp in hyps]),
-        features={name: np.array([hyp.features[name] for hyp in hyps]) for name in ("f", "g")},
-        scores={n: (np.array([len(v) for v in c]), np.array([x for v in c for x in v], float)) for n, c in own.items()},
-    )
-
-
-@pytest.mark.parametrize("size", [None, 1, 2, 3])
-def test_columns_are_hypotheses_one_by_one(size):
-    """Cut anywhere, also within a sentence; what comes after the size is left out."""
-    rng = np.random.default_rng(3)
-    for _ in range(12):
-        hyps = random_hyps(rng)
-        if not hyps:
-            continue
-        one_by_one, notes = built(*hyps, size=size)
-        in_parts: list[str] = []
-        builder = TokenBuilder(ReadOptions(warn=in_parts.append, size=size))
-        cuts = sorted({0, *rng.integers(0, len(hyps), 2).tolist(), len(hyps)})
-        for a, b in pairwise(cuts):
-            builder.add_lists(in_columns(hyps[a:b]))
-        assert builder.finish() == one_by_one
-        assert in_parts == notes
-
-
-@pytest.mark.parametrize("size", [None, 1, 3])
-@pytest.mark.parametrize("ranked", [True, False])
-def test_a_column_of_a_sentence_is_its_hypotheses_one_by_one(size, ranked):
-    builders = [TokenBuilder(ReadOptions(size=size), ranked=ranked) for _ in range(2)]
-    for sent, parts in enumerate([[3], [1, 1, 2], [2, 3]]):
-        for k, n in enumerate(parts):
-            hyps = [TokenHyp(sent, f"w{j}", f"list:{j}", -float(j), {"f": float(10 * k + j)}) for j in range(n)]
-            for hyp in hyps:
-                builders[0].add(hyp)
-            where, tokens, score = ([getattr(hyp, name) for hyp in hyps] for name in ("where", "tokens", "score"))
-            builders[1].add_list(TokenList(sent, where, tokens, score, {"f": [hyp.features["f"] for hyp in hyps]}))
-    one_by_one, columns = (builder.finish() for builder in builders)
-    assert one_by_one == columns
-    assert np.diff(columns.hyp_ptr).tolist() == [min(n, size or n) for n in (3, 4, 5)]
 
 
 def test_of_several_faults_the_first_is_told():

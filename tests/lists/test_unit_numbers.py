@@ -11,7 +11,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.lists.merging import concat
 from boostfeat.lists.nbest import SparseRows, Units, strings
-from boostfeat.lists.unit_numbers import SEEDS, UnitNumbers, _visit, in_several_runs, row_hashes
+from boostfeat.lists.store_writer import SEEDS, UnitNumbers, _visit, in_several_runs, row_hashes
 
 pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:overflow encountered")]  # of hashes, run as Python
 

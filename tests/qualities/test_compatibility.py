@@ -21,7 +21,7 @@ from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
-from boostfeat.search.loop.loop_folder import LoopFolder
+from boostfeat.search.loop.driver import LoopFolder
 
 RELEASED = sorted(p for p in (Path(__file__).parents[1] / "compat").iterdir() if p.is_dir() and p.name[0].isdigit())
 MODELS = [(folder, name) for folder in RELEASED for name in json.loads((folder / "expected.json").read_text())]

@@ -22,6 +22,7 @@ FEW = ["--rounds", 3, "--set", "draws=300"]
 LISTS = ["dev.nbest", "--select", "select.nbest"]
 COMMANDS: dict[str, list[Any]] = {
     **{f"induce {recipe}": ["induce", *LISTS, "--recipe", recipe, *FEW] for recipe in ("default", "fast", "paper")},
+    "induce folds": ["induce", "dev.nbest", *FEW],
     "induce linear leaves": ["induce", *LISTS, "--recipe", "paper", "--leaves", "linear", *FEW],
     "induce affine leaves": ["induce", *LISTS, "--recipe", "fast", "--leaves", "affine", *FEW],
     "induce global": ["induce", *LISTS, "--level", "global", *FEW],

@@ -71,9 +71,9 @@ def a_model(name: str) -> Model:
 def a_comparison(name: str) -> Results:
     scores = {"bleu-sbp": 30.0, name: 1.0, "length_ratio": 1.0, "oracle_gap": None}
     row = {"method": "pro", "features": 3, "trees": 0, "metric": "bleu-sbp", "dev": scores, "select": scores, "test": scores,
-           "reported": "test", "p_value": None, "p_bootstrap": None, "p_stratified": None, "confidence": [29.0, 31.0],
+           "reported": "test", "p_value": None, "against": {"base-PRO": None}, "p_bootstrap": None, "p_stratified": None, "confidence": [29.0, 31.0],
            "seconds": 1.0, "peak_mb": 2.0, "runs": [{}], "sd": None}  # fmt: skip
-    return Results([{**row, "name": name}, {**row, "name": "b", "p_value": 0.04}])
+    return Results([{**row, "name": name}, {**row, "name": "b", "p_value": 0.04, "against": {"base-PRO": 0.04}}])
 
 
 SHOWN: dict[str, Callable[[str], Any]] = {"list": a_list, "tree": a_tree, "model": a_model, "comparison": a_comparison}

@@ -23,7 +23,8 @@ from boostfeat.lists.choices import best_choice, first_choice
 from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model
 from boostfeat.report import gather, load_run
-from boostfeat.report.figures import figures, sizes
+from boostfeat.report.figures import figures, sizes, waterfall
+from boostfeat.report.page import render
 from boostfeat.report.run_folder import _curves, sha256
 
 HERE = Path(__file__).parent
@@ -104,6 +105,22 @@ def test_counts_by_hand(gathered):
 
 def test_all_figures(gathered):
     check_golden(figures(gathered), HERE / "figures.json")
+
+
+def test_a_waterfall_is_drawn_and_told(gathered):
+    """By hand: of WER, which falls, a stage that gains 1.5 is a bar from 12 down to 10.5."""
+    steps = [
+        {"stage": "first choice", "score": 12.0, "gain": 0.0, "error": 0.0},
+        {"stage": "+ trees", "score": 10.5, "gain": 1.5, "error": 0.25},
+    ]
+    told = {"system": "boost-local", "by": "folds", "metric": "WER", "steps": steps}
+    bars, points = waterfall(told, "#123456")["data"]
+    assert (bars["x"], bars["base"], bars["y"]) == (["+ trees"], [12.0], [-1.5])
+    assert (points["y"], points["error_y"]["array"], points["customdata"]) == ([12.0, 10.5], [0.0, 0.25], ["", "+1.50 ± 0.25"])
+    page = render({**gathered, "waterfalls": [told]})
+    assert "first choice 12.00, + trees +1.50 ± 0.25" in page
+    assert "WER on folds of the lists learned from" in page
+    assert "What each part is worth" not in render(gathered)
 
 
 def test_the_figure_of_a_papers_table():

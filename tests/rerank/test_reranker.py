@@ -16,11 +16,11 @@ import pytest
 from boostfeat import Reranker, from_ctranslate2
 from boostfeat.core.errors import InputError
 from boostfeat.features.feature_maker import FeatureMaker, with_plan
+from boostfeat.features.options import ResourceFiles
 from boostfeat.features.resources import Posterior
 from boostfeat.formats.jsonl import write
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
-from boostfeat.rerank.reranker import listed_of
 from boostfeat.tuners.linear import fit_pro
 
 
@@ -177,22 +177,21 @@ def test_a_program_that_chooses_loads_nothing_heavy(setup, tmp_path):
     assert done.stdout.split() == [str(Reranker.load(path).choose(first, source=line["source"]))]
 
 
-def test_phrases_without_their_words_need_no_engine(setup, monkeypatch):
-    """They are words of the source and of the text; the scores were those of the engine in the test above."""
+def test_phrases_may_come_without_their_words(setup):
+    """They are words of the source and of the text."""
     path, _, text = setup
     header, line = map(json.loads, text.splitlines()[:2])
     given = candidates(line, header["unit_features"])
+    reranker = Reranker.load(path)
+    wanted = reranker.scores(given, source=line["source"])
     for unit in (unit for hyp in given for unit in hyp["units"]):
         unit.pop("src_text", None)
         unit.pop("tgt_text", None)
-    reranker = Reranker.load(path)
-    wanted = reranker._by_list(given, line["source"])
-    monkeypatch.setattr(Reranker, "_by_list", lambda *_: pytest.fail("the engine was asked"))
     assert np.array_equal(reranker.scores(given, source=line["source"]), wanted)
 
 
-def test_lists_of_bridges_are_chosen_from_unit_by_unit():
-    """Tokens with log-probabilities, as ctranslate2 gives them, under templates of words: the engine's scores, without it."""
+def test_lists_of_bridges_are_chosen_from():
+    """Tokens with log-probabilities, as ctranslate2 gives them, under templates of words: a list has the scores that it has among others."""
     rng = np.random.default_rng(4)
     vocabulary = ["▁the", "▁a", "▁ho", "use", "s", "▁Äiti", "▁,", "▁12"]
     results, scores = [], []
@@ -204,12 +203,31 @@ def test_lists_of_bridges_are_chosen_from_unit_by_unit():
     maker = FeatureMaker()
     made, plan = maker.learn(lists, maker.plan("words-basic", min_count=1), posterior=Posterior(scale=2.0))
     reranker = Reranker(with_plan(Model({name: float(rng.normal()) for name in sorted(made.feature_names)}), plan))
-    wanted = reranker._by_list(lists, "")
+    wanted = reranker.scores(lists)
     for s in range(4):
         one = lists[s : s + 1]
-        found = reranker._scorer.scores(listed_of(one))
+        found = reranker.scores(one)
         assert np.array_equal(found, wanted[lists.hyp_ptr[s] : lists.hyp_ptr[s + 1]])
         assert reranker.choose(one) == int(np.argmax(found))
+
+
+def test_a_template_of_the_user_needs_no_more_than_its_function(data_stores: Path, tmp_path: Path) -> None:
+    """Dense and sparse, of a phrase and of a place: learnt on a list, and computed for candidates as featurize does."""
+    (tmp_path / "own.py").write_text(
+        "from boostfeat import template\n"
+        "@template('vowels')\ndef vowels(target):\n    return {'vowels': sum(word[0] in 'aeiou' for word in target)}\n"
+        "@template('after')\ndef after(target, words_before):\n"
+        "    return [f'{words_before[-1]}|{len(target)}'] if words_before else []\n"
+    )
+    maker = FeatureMaker(ResourceFiles(plugin=[str(tmp_path / "own.py")]))
+    dev, test = (read_store(data_stores / f"{name}.nbest") for name in ("dev", "test"))
+    made, plan = maker.learn(dev[:25], maker.plan("vowels,after,length", min_count=1))
+    rng = np.random.default_rng(1)
+    model = with_plan(Model({name: float(rng.normal()) for name in sorted(made.feature_names)}), plan)
+    assert {"vowels", "len.src"} <= set(made.unit_names)
+    wanted = model.decision_function(maker.for_model(test[:10], model))
+    found = [Reranker(model, maker).scores(test[s : s + 1]) for s in range(10)]
+    assert np.concatenate(found) == pytest.approx(wanted, abs=1e-9)
 
 
 @pytest.mark.parametrize("model", ["list.nbest", Path("model.json"), None, {"lm": 1.0}])

@@ -5,14 +5,13 @@ Thousands of indicators tell few sentences apart, or hold the words that matter:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ...core.arrays import I64, Array, Bool, offsets
-from ...core.machine import give_back
 from ...lists.choices import Scorer, best_choice
 from ...lists.nbest import NBest
 from ...losses.corpus_weights import weighed_by_size
@@ -88,14 +87,16 @@ def held_out_rows(
     pairs = pairs_for(dev, options.pairs, gain=options.gain, seed=seed, threads=threads)
     if options.context:
         pairs = weighed_by_size(pairs, dev, metric_of(options.context_metric, dev).fixed(options.pairs.alpha))
-    rows: list[list[Array]] = [[] for _ in grid]
-    for t, trial in enumerate(trials):
-        for k, chosen in enumerate(_rows_of_trial(dev, pairs, trial, options, metric, grid, threads=threads)):
-            rows[k].append(chosen)
-            if tell:
-                tell("penalty of sparse features", t * len(grid) + k + 1, len(trials) * len(grid))
-        give_back()
-    return [np.concatenate(parts) for parts in rows]
+
+    def rows_of(_: int, trial: Trial, threads: int, step: Callable[[], None]) -> list[Array]:
+        rows = []
+        for chosen in _rows_of_trial(dev, pairs, trial, options, metric, grid, threads=threads):
+            rows.append(chosen)
+            step()
+        return rows
+
+    found = trials.side_by_side(rows_of, threads, told=("penalty of sparse features", len(grid), tell))
+    return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
 
 def _rows_of_trial(

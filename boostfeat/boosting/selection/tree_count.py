@@ -48,10 +48,10 @@ def counts_to_try(rounds: int) -> list[int]:
 
 
 def held_out_choices(
-    trials: Trials, models: Sequence[Model], metric: str, counts: Sequence[int], n_init: int = 0
+    trials: Trials, models: Sequence[Model], metric: str, counts: Sequence[int], n_init: int = 0, *, threads: int = 1
 ) -> HeldOutChoices:
     """Return for each number of trees what the models of the trials pick from the lists that they have not seen."""
-    parts = [_staged(model, trial.unseen, metric, counts, n_init) for model, trial in zip(models, trials, strict=True)]
+    parts = trials.side_by_side(lambda k, trial, *_: _staged(models[k], trial.unseen, metric, counts, n_init), threads)
     ordered = [part.ordered for part in parts if part.ordered is not None]
     return HeldOutChoices(
         [np.concatenate([part.rows[k] for part in parts]) for k in range(len(counts))],

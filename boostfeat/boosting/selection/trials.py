@@ -6,17 +6,22 @@ way to decide, calibration) is made by what models pick from lists that they wer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import count
+from threading import Event, Lock
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from ...core.arrays import I64
+from ...core.arrays import I64, in_threads
+from ...core.machine import give_back
 from ...lists.nbest import NBest
 
 FOLDS = 3  # fits of two thirds of the sentences each: with the last fit, about three times its time
 
+T = TypeVar("T")
 Tell = Callable[[str, int, int], None]  # what is chosen, the fits or rounds done, of how many
 Why = Mapping[str, Any]  # what a model's config says of choices
 NO_REASONS: Why = {}
@@ -43,12 +48,46 @@ class Trials:
     def __len__(self) -> int:
         return FOLDS if self.select is None else 1
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> Iterator[Trial]:
+        return map(self.trial, range(len(self)))
+
+    def trial(self, k: int) -> Trial:
+        """The trial of this number."""
         if self.select is not None:
-            yield Trial(np.arange(len(self.dev)), self.select)
-            return
-        for train, held_out in self.dev.blocks_of_sentences(FOLDS):
-            yield Trial(train, self.dev.neighbours(held_out))
+            return Trial(np.arange(len(self.dev)), self.select)
+        train, held_out = self.dev.blocks_of_sentences(FOLDS)[k]
+        return Trial(train, self.dev.neighbours(held_out))
+
+    def side_by_side(
+        self,
+        task: Callable[[int, Trial, int, Callable[[], None]], T],
+        threads: int,
+        *,
+        told: tuple[str, int, Tell | None] = ("", 0, None),
+    ) -> list[T]:
+        """Results of task(number of the trial, trial, threads, step) in the order of trials, which share the threads.
+
+        The task calls ``step`` after each of its steps; ``told`` has what they are, how many a trial has, and who hears of them.
+        """
+        (what, steps, tell), done, lock, ended = told, count(1), Lock(), Event()
+
+        def step() -> None:
+            if ended.is_set():
+                raise RuntimeError("another trial failed, or an interrupt ended all of them")
+            with lock:
+                if tell:
+                    tell(what, next(done), len(self) * steps)
+
+        def run(k: int) -> T:
+            result = task(k, self.trial(k), max(1, threads // len(self)), step)
+            give_back()
+            return result
+
+        try:
+            with threadpool_limits(1, "blas"):  # fits set it too, and put back what they find
+                return in_threads(run, range(len(self)), min(threads, len(self)))
+        finally:
+            ended.set()
 
     @property
     def are_enough(self) -> bool:

@@ -68,10 +68,11 @@ def decisions(model: Model, length: Length | None, nbest: NBest, metric_name: st
     return Decisions([scorer.rows(chosen, metric) for chosen, _, _ in found], [margin for _, _, margin in found], spread)
 
 
-def ways_of_trials(trials: Trials, models: Sequence[Model], lengths: Sequence[Length | None], metric: str) -> Decisions:
+def ways_of_trials(
+    trials: Trials, models: Sequence[Model], lengths: Sequence[Length | None], metric: str, *, threads: int = 1
+) -> Decisions:
     """Return the choices of each way by the models of the trials, and by what their sentences teach of lengths."""
-    known = zip(models, lengths, trials, strict=True)
-    parts = [decisions(model, length, trial.unseen, metric) for model, length, trial in known]
+    parts = trials.side_by_side(lambda k, trial, *_: decisions(models[k], lengths[k], trial.unseen, metric), threads)
     ways = range(min(len(part.rows) for part in parts))
     return Decisions(
         [np.concatenate([part.rows[c] for part in parts]) for c in ways],

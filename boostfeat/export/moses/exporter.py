@@ -19,10 +19,9 @@ from ...core.errors import InputError, counted
 from ...core.feature_table import FeatureTable
 from ...core.strings import Strings
 from ...core.text import split_words
-from ...formats.moses.ini import Ini
-from ...formats.moses.labels import component
+from ...formats.fields import component
+from ...formats.moses.ini import Ini, read_weights
 from ...formats.moses.table_files import SOURCE, TARGET, read_entries
-from ...formats.moses.weight_files import read_weights
 from ...lists.nbest import NBest
 from ...lists.words import concat, positions
 from ...model.model import Model, tree_scores, unit_table

@@ -23,7 +23,7 @@ from ...features.plan import Entry, product_name
 from ...features.resources import Clusters
 from ...features.templates.helpers import UNKNOWN_CLUSTER
 from ...features.templates.place import FLOOR
-from ...formats.moses.labels import component
+from ...formats.fields import component
 from ...model.model import Model
 from ...trees.tree import Tree
 from ..c import check_prefix, number

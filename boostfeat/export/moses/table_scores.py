@@ -25,7 +25,7 @@ from ...core.feature_table import FeatureTable
 from ...core.strings import Strings
 from ...features import FeaturePlan
 from ...features.templates.phrase import count_features
-from ...formats.moses.labels import score_names
+from ...formats.fields import score_names
 from ...formats.moses.table_files import ALIGNMENT, SCORES, SOURCE, TARGET, Entries, read_entries, spliced
 from ...lists.nbest import strings
 from ...model.model import unit_table

@@ -23,10 +23,9 @@ from ...core.arrays import F64
 from ...core.errors import InputError, counted, unknown_name
 from ...core.feature_table import FeatureTable, linear_scores
 from ...features import FeaturePlan
-from ...formats.moses.ini import MEMORY, Ini, weight_line
-from ...formats.moses.labels import component
+from ...formats.fields import component
+from ...formats.moses.ini import MEMORY, Ini, weight_line, weight_lines
 from ...formats.moses.table_files import count_scores
-from ...formats.moses.weight_files import weight_lines
 from ...model.model import Model, tree_scores
 from ..c import PREFIX
 from ..kinds import Known, not_static, tested_features

@@ -10,29 +10,58 @@ compute them while it searches, and a model that uses them can only rerank.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import pairwise
-from math import exp, log
-from typing import NamedTuple
+from math import log
+from typing import Any
 
 import numpy as np
 
-from ..list_kernels import batch_agreement, batch_gains
+from ...core.arrays import F64, I64
+from ...core.errors import InputError
+from ...core.kernels import kernel
+from ...lists.mbr import expected_gains
+from ...lists.words import Words as WordRows
+from ...metrics.ngrams import key_masses, list_keys
 from ..registry import Columns, Crossed, Dense, template
 from ..teach import learn_translations
-from .helpers import Words, rounded
+from .helpers import STEP, Words, rounded
 from .place import FLOOR, Translations, stems
 
 LONGEST = 2_000  # words of a hypothesis that are aligned with others of its list
 
 
-class Candidates(NamedTuple):
+@dataclass(frozen=True)
+class Candidates:
     """The hypotheses of a list."""
 
-    texts: Sequence[Words]
-    p: Sequence[float]  # posteriors
-    units: Sequence[Sequence[tuple[int, int]]]  # of each hypothesis: where the words of units begin and end
-    phrases: Sequence[Sequence[tuple[int, int, int]]]  # where they begin and end in the source, and the number of the phrase pair
+    words: WordRows  # [H] as numbers
+    names: Sequence[str]  # of words by number
+    p: F64  # [H] posteriors
+    unit_ptr: I64  # [H+1]
+    target_spans: I64  # [R, 2] where the words of units begin and end
+    sources: I64  # [R, 3] where they begin and end in the source, and the number of the phrase pair
+
+    @cached_property
+    def texts(self) -> list[list[str]]:
+        """Words of each hypothesis."""
+        return [[self.names[k] for k in own] for own in _cut(self.words.ids, self.words.ptr)]
+
+    @cached_property
+    def units(self) -> list[list[Sequence[int]]]:
+        """Where the words of units begin and end, by hypothesis."""
+        return _cut(self.target_spans, self.unit_ptr)
+
+    @cached_property
+    def phrases(self) -> list[list[Sequence[int]]]:
+        """Where units begin and end in the source, and the number of the phrase pair, by hypothesis."""
+        return _cut(self.sources, self.unit_ptr)
+
+
+def _cut(rows: I64, ptr: I64) -> list[Any]:
+    every = rows.tolist()
+    return [every[a:b] for a, b in pairwise(ptr.tolist())]
 
 
 # -- hypotheses -------------------------------------------------------------------------------------------------------
@@ -74,96 +103,52 @@ def model1_inverse(hypothesis: Words, sentence: Words, *, cut: int, table: Trans
     return {"m1.src": total}
 
 
-# -- expected BLEU+1 ----------------------------------------------------------------------------------------------------
+# -- n-grams ----------------------------------------------------------------------------------------------------------
+
+# Kernels do what would take 34 s and 4.5 s in Python for 1,000 lists of 200 hypotheses.
 
 
-def ngram_keys(texts: Sequence[Words]) -> list[list[tuple[int, ...]]]:
-    """Give the keys (metrics.ngrams) of the 1- to 4-grams that end in each word of each text."""
-    number: dict[tuple[object, object], int] = {}
-    out = []
-    for words in texts:
-        seen: set[int] = set()
-        grams: list[int] = []
-        of_text = []
-        for word in words:
-            grams = [number.setdefault((before, word), len(number)) for before in (-1, *grams[:3])]
-            keys = []
-            for gram in grams:
-                while gram in seen:
-                    gram = number.setdefault((gram, None), len(number))  # once more
-                seen.add(gram)
-                keys.append(gram)
-            of_text.append(tuple(keys))
-        out.append(of_text)
-    return out
-
-
-def expected_bleu(texts: Sequence[Words], p: Sequence[float]) -> list[float]:
-    """Σ_h' p(h') BLEU+1(h, h') of each text h."""
-    keys, lengths, gain = ngram_keys(texts), [len(words) for words in texts], [0.0] * len(texts)
-    with np.errstate(divide="ignore"):
-        logs = np.log(np.arange(max(lengths) + 2, dtype=np.float64)).tolist()
-    sets = [[{own[k] for own in of_text[k:]} for k in range(4)] for of_text in keys]
-    totals = [logs[n] + logs[n] + logs[max(n - 2, 0) + 1] + logs[max(n - 3, 0) + 1] for n in lengths]
-    for a in range(len(texts)):
-        if lengths[a]:
-            gain[a] += p[a]
-        for b in range(a + 1, len(texts)):
-            common = [len(one & other) for one, other in zip(sets[a], sets[b], strict=True)]
-            if not common[0]:
-                continue
-            top = logs[common[0]] + logs[common[1] + 1] + logs[common[2] + 1] + logs[common[3] + 1]
-            gain[a] += p[b] * exp((top - totals[a]) / 4 + min(0.0, 1 - lengths[b] / lengths[a]))
-            gain[b] += p[a] * exp((top - totals[b]) / 4 + min(0.0, 1 - lengths[a] / lengths[b]))
-    return gain
-
-
-def _mbr_columns(gains: Sequence[float], lengths: Sequence[int], p: Sequence[float]) -> Columns:
+@template("mbr", reads=("hypothesis", "list"))
+def mbr(candidates: Candidates) -> Columns:
+    """Of a hypothesis: expected BLEU+1, its logarithm, times its words; words beyond or below the expected number."""
+    words, p = candidates.words, candidates.p
+    gains, lengths = expected_gains(np.array([0, len(words)]), words, p[:, None])[:, 0], words.counts
     expected = 0.0
-    for share, n in zip(p, lengths, strict=True):
+    for share, n in zip(p.tolist(), lengths.tolist(), strict=True):
         expected += share * n
     return {
         "mbr.gain": gains,
-        "mbr.log": np.log(np.maximum(gains, 1e-3)).tolist(),
-        "mbr.words": [gain * n for gain, n in zip(gains, lengths, strict=True)],
-        "list.longer": [max(n - expected, 0.0) for n in lengths],
-        "list.shorter": [max(expected - n, 0.0) for n in lengths],
+        "mbr.log": np.log(np.maximum(gains, 1e-3)),
+        "mbr.words": gains * lengths,
+        "list.longer": np.maximum(lengths - expected, 0.0),
+        "list.shorter": np.maximum(expected - lengths, 0.0),
     }
 
 
-# The function takes 34 s for 1,000 lists of 200 hypotheses, all of featurize with the kernel 1.1 s.
-@template("mbr", reads=("hypothesis", "list"), batch=batch_gains(_mbr_columns))
-def mbr(candidates: Candidates) -> Columns:
-    """Of a hypothesis: expected BLEU+1, its logarithm, times its words; words beyond or below the expected number."""
-    gains = expected_bleu(candidates.texts, candidates.p)
-    return _mbr_columns(gains, [len(words) for words in candidates.texts], candidates.p)
-
-
-# -- n-grams ----------------------------------------------------------------------------------------------------------
-
-
-# The function takes 4.5 s for 1,000 lists of 200 hypotheses, all of featurize with the kernel 0.8 s.
-@template("agreement", reads=("target span", "list"), batch=batch_agreement)
+@template("agreement", reads=("target span", "list"))
 def agreement(candidates: Candidates) -> Columns:
     """Expected matches of the n-grams that end in a unit (with the words before it), and the least probable one."""
-    keys, mass = ngram_keys(candidates.texts), dict[int, float]()
-    for of_text, share in zip(keys, candidates.p, strict=True):
-        for own in of_text:
-            for key in own:
-                mass[key] = mass.get(key, 0.0) + share
-    total: list[list[float]] = [[] for _ in range(4)]
-    least: list[list[float]] = [[] for _ in range(2)]
-    for of_text, spans in zip(keys, candidates.units, strict=True):
-        for start, end in spans:
-            for n in range(4):
-                found = [mass[own[n]] for own in of_text[start:end] if len(own) > n]
-                sum_p = 0.0
-                for p in found:
-                    sum_p += p
-                total[n].append(rounded(sum_p))
-                if n < 2:
-                    least[n].append(rounded(min([1.0, *found])))
-    return {f"agree.{n + 1}": total[n] for n in range(4)} | {f"agree.least.{n + 1}": least[n] for n in range(2)}
+    words, unit_ptr, spans = candidates.words, candidates.unit_ptr, candidates.target_spans
+    if (spans[:, 1] > np.repeat(words.counts, np.diff(unit_ptr))).any():
+        raise InputError("agreement: expected target spans inside the text, found one beyond its end; import the list again")
+    total, least = np.zeros((len(spans), 4)), np.ones((len(spans), 4))
+    _unit_agreement(words.ptr, words.ids, unit_ptr, spans, candidates.p, total, least)
+    total, least = np.round(total / STEP) * STEP, np.round(least / STEP) * STEP
+    return {f"agree.{n + 1}": total[:, n] for n in range(4)} | {f"agree.least.{n + 1}": least[:, n] for n in range(2)}
+
+
+@kernel
+def _unit_agreement(token_ptr, tokens, unit_ptr, spans, p, total, least):  # type: ignore[no-untyped-def]
+    """OUT total[R, 4] Σ P(k), least[R, 4] min P(k) over the n-grams that end in each unit's words; 1 where there are none."""
+    keys, n_keys = list_keys(token_ptr, tokens, 0, len(p))
+    mass = key_masses(token_ptr, keys, n_keys, 0, len(p), p)
+    for h in range(len(p)):
+        for r in range(unit_ptr[h], unit_ptr[h + 1]):
+            for i in range(token_ptr[h] + spans[r, 0], token_ptr[h] + spans[r, 1]):
+                for n in range(4):
+                    if keys[i, n] >= 0:
+                        total[r, n] += mass[keys[i, n]]
+                        least[r, n] = min(least[r, n], mass[keys[i, n]])
 
 
 # -- units ------------------------------------------------------------------------------------------------------------
@@ -173,7 +158,7 @@ def agreement(candidates: Candidates) -> Columns:
 def support(candidates: Candidates) -> Columns:
     """Probability of translations that have this phrase pair in this place, and that cut the source there."""
     mass: dict[tuple[int, ...], float] = {}
-    for units, p in zip(candidates.phrases, candidates.p, strict=True):
+    for units, p in zip(candidates.phrases, candidates.p.tolist(), strict=True):
         for key in {*((start, pair) for start, _, pair in units), *((start, end, -1) for start, end, _ in units)}:
             mass[key] = mass.get(key, 0.0) + p
     pairs, cuts, ratios = [], [], []
@@ -192,6 +177,7 @@ def support(candidates: Candidates) -> Columns:
 @template("slot", reads=("target span", "list"))
 def slot(candidates: Candidates) -> Columns:
     """A word's slot in the list's confusion network: its posterior there, the entropy, the best word's lead, alternatives."""
+    shares = candidates.p.tolist()
     slots: dict[int, dict[str, list[tuple[int, int]]]] = {}  # the words that stand in it, and where they do
     number: dict[str, int] = {}  # by first use
     for h, (of_text, words) in enumerate(zip(_slots(candidates.texts, number), candidates.texts, strict=True)):
@@ -204,7 +190,7 @@ def slot(candidates: Candidates) -> Columns:
         for word in sorted(found, key=number.__getitem__):
             mass = 0.0
             for h, _ in found[word]:
-                mass += candidates.p[h]
+                mass += shares[h]
             masses[word] = mass = min(mass, 1.0)
             if mass > 0:
                 entropy -= mass * log(mass)

@@ -36,8 +36,18 @@ from ..bar_kernel import (
     starts_with,
 )
 from ..bar_lines import BarLines, NamedValues, read_bar_list, source_tokens, string_column, unit_columns
-from ..fields import check_links, label_groups, name_values, number, sentence_id, split_fields
-from .labels import block_fields, format_features, format_number, group_names
+from ..fields import (
+    block_fields,
+    check_links,
+    format_features,
+    format_number,
+    group_names,
+    label_groups,
+    name_values,
+    number,
+    sentence_id,
+    split_fields,
+)
 from .plain_lists import check_writable, lines_left_out
 
 LAYOUT = "id ||| phrase |span,wa=..,total=.., scores| ... ||| features ||| score"

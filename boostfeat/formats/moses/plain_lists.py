@@ -32,9 +32,8 @@ from ..bar_kernel import (
     source_slice,
 )
 from ..bar_lines import BarLines, NamedValues, read_bar_list, source_tokens, string_column, unit_columns
-from ..fields import optional_score, read_features, sentence_id, split_fields
+from ..fields import format_number, group_names, optional_score, read_features, sentence_id, split_fields
 from ..sniffers import BLOCK
-from .labels import format_number, group_names
 
 LAYOUT = "id ||| text ||| features ||| score [||| segmentation] [||| alignment]"
 Span = tuple[int, int]

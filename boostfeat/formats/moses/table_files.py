@@ -17,12 +17,12 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
-from ...core.arrays import F64, I64, U8, Array, offsets
+from ...core.arrays import F64, I64, U8, Array
 from ...core.errors import FormatError, clip
 from ...core.files import decode, read_chunks, read_head
 from ...core.kernels import kernel
 from ...core.strings import Strings, string_buffers
-from ..bar_kernel import is_blank, read_number
+from ..bar_kernel import copy_slices, copy_words, find_fields, is_blank, put_bytes, read_number
 
 SOURCE, TARGET, SCORES, ALIGNMENT, COUNTS, SPARSE = range(6)
 N_FIELDS = 6  # that are told apart; what follows stays with the last
@@ -90,9 +90,9 @@ class Entries:
 
     def contents(self, field: int) -> pa.LargeBinaryArray:
         """[n] bytes of a field, b"" where a line has none."""
-        ptr = offsets(self.end[:, field] - self.begin[:, field])
-        data = np.empty(ptr[-1], np.uint8)
-        _copy_slices(self.text, self.begin[:, field], ptr, data)
+        begin, end = self.begin[:, field], self.end[:, field]
+        ptr, data = np.empty(len(self) + 1, np.int64), np.empty(int(np.sum(end - begin)), np.uint8)
+        copy_slices(self.text, begin, end, data, ptr)
         return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self), [None, pa.py_buffer(ptr), pa.py_buffer(data)])
 
     def texts(self, field: int) -> Strings:
@@ -107,8 +107,9 @@ class Entries:
 
     def words(self, field: int) -> F64:
         """[n] how many words a field has."""
-        out = np.zeros(len(self))
-        _count_words(self.text, self.begin[:, field], self.end[:, field], out)
+        begin, end = self.begin[:, field], self.end[:, field]
+        ptr, out = np.empty(len(self) + 1, np.int64), np.empty(len(self))
+        copy_words(self.text, begin, end, np.empty(int(np.sum(end - begin)), np.uint8), ptr, out)
         return out
 
     @cached_property
@@ -156,10 +157,9 @@ def read_entries(path: str | Path, kind: Kind = PHRASES) -> Iterator[Entries]:
     first, n_scores = 1, kind.n_scores or count_scores(path)
     for chunk in read_chunks(path, CHUNK):
         text = np.frombuffer(chunk, np.uint8)
-        ends = np.flatnonzero(text == ord("\n")) + 1
-        line = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
-        (begin, end), n_fields = np.empty((2, len(line), N_FIELDS), np.int64), np.empty(len(line), np.int64)
-        _find_fields(text, line, begin, end, n_fields)
+        ends, bars = (np.flatnonzero(text == ord(sign)) for sign in "\n|")
+        line = np.stack([np.append(0, ends[:-1] + 1), ends + 1], axis=1)
+        begin, end, n_fields = _fields(text, ends, bars)
         number = first + np.arange(len(line))
         entries = Entries(str(path), kind, n_scores, text, number, line, begin, end, n_fields)
         first += len(line)
@@ -167,6 +167,17 @@ def read_entries(path: str | Path, kind: Kind = PHRASES) -> Iterator[Entries]:
         entries = entries.take(np.flatnonzero(~blank)) if blank.any() else entries
         _check_fields(entries, chunk)
         yield entries
+
+
+def _fields(text: U8, ends: I64, bars: I64) -> tuple[I64, I64, I64]:
+    """Return where the fields of lines begin and end [n, 6] (at the line's end where it has fewer), and how many these are."""
+    ptr = np.empty(len(ends) + 1, np.int64)
+    begin, end, _ = places = np.empty((3, len(ends) + len(bars) // 3 + 1), np.int64)
+    find_fields(text, 0, ends, bars, ptr, *places)
+    n_fields, k = np.minimum(np.diff(ptr), N_FIELDS), np.arange(N_FIELDS)
+    at = np.minimum(ptr[:-1, None] + k, ptr[1:, None] - 1)
+    has = k < n_fields[:, None]
+    return np.where(has, begin[at], ends[:, None]), np.where(has, end[at], ends[:, None]), n_fields
 
 
 def _check_fields(entries: Entries, chunk: bytes) -> None:
@@ -214,31 +225,6 @@ def _error(where: str, expected: str, found: bytes) -> FormatError:
 
 
 @kernel
-def _find_fields(text, line, begin, end, n_fields):  # type: ignore[no-untyped-def]
-    """IN line[n, 2]; OUT begin[n, 6], end[n, 6] of contents without blanks, n_fields[n] (up to 6; more are not counted)."""
-    for r in range(len(line)):
-        stop = line[r, 1] - 1
-        i, f = line[r, 0], 0
-        while f < 6:
-            j = i
-            while j + 2 < stop and not (text[j] == 124 and text[j + 1] == 124 and text[j + 2] == 124):
-                j += 1
-            more = j + 2 < stop
-            last = j if more else stop
-            while i < last and _is_blank(text[i]):
-                i += 1
-            while last > i and _is_blank(text[last - 1]):
-                last -= 1
-            begin[r, f], end[r, f] = i, last
-            f += 1
-            if not more:
-                break
-            i = j + 3
-        n_fields[r] = f
-        begin[r, f:] = end[r, f:] = stop
-
-
-@kernel
 def _is_blank(c):  # type: ignore[no-untyped-def]
     return is_blank(c) or c == 13
 
@@ -257,25 +243,6 @@ def _read_numbers(text, begin, end, out, row, whole):  # type: ignore[no-untyped
         if whole and i < stop:
             return r
     return len(begin)
-
-
-@kernel
-def _count_words(text, begin, end, out):  # type: ignore[no-untyped-def]
-    for r in range(len(begin)):
-        inside = False
-        for i in range(begin[r], end[r]):
-            blank = _is_blank(text[i])
-            if not blank and not inside:
-                out[r] += 1
-            inside = not blank
-
-
-@kernel
-def _copy_slices(text, begin, ptr, out):  # type: ignore[no-untyped-def]
-    """OUT out[ptr[r]:ptr[r + 1]] the bytes from begin[r] on."""
-    for r in range(len(begin)):
-        for k in range(ptr[r + 1] - ptr[r]):
-            out[ptr[r] + k] = text[begin[r] + k]
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -306,26 +273,18 @@ def _splice(text, line, at, n_bars, ptr, added, out):  # type: ignore[no-untyped
     """OUT line[:at], ' |||' n_bars times, the added text, the rest of the line; gives the number of bytes."""
     o = 0
     for r in range(len(at)):
-        o = _put(text, line[r, 0], at[r], out, o)
+        o = put_bytes(text, line[r, 0], at[r], out, o)
         for _ in range(n_bars[r]):
-            o = _put(_BAR, 0, 4, out, o)
+            o = put_bytes(_BAR, 0, 4, out, o)
         if out[o - 1] != 32:  # an empty field has a blank already
-            o = _put(_BAR, 0, 1, out, o)
-        o = _put(added, ptr[r], ptr[r + 1], out, o)
+            o = put_bytes(_BAR, 0, 1, out, o)
+        o = put_bytes(added, ptr[r], ptr[r + 1], out, o)
         i = at[r]
         while i < line[r, 1] - 1 and _is_blank(text[i]):
             i += 1
         if i < line[r, 1] - 1:
-            o = _put(_BAR, 0, 1, out, o)
+            o = put_bytes(_BAR, 0, 1, out, o)
         elif n_bars[r]:
-            o = _put(_BAR, 0, 4, out, o)
-        o = _put(text, i, line[r, 1], out, o)
+            o = put_bytes(_BAR, 0, 4, out, o)
+        o = put_bytes(text, i, line[r, 1], out, o)
     return o
-
-
-@kernel
-def _put(text, a, b, out, o):  # type: ignore[no-untyped-def]
-    """OUT out[o:]: text[a:b]; gives the position after it."""
-    for k in range(b - a):  # assigned as a slice, it would take seconds to compile
-        out[o + k] = text[a + k]
-    return o + b - a

@@ -22,9 +22,9 @@ from ..graphs.rescoring import in_order
 from . import search as kernel
 from .decoder_features import UnitScorer, scorer
 from .lattice import Derivation, Lattice
-from .search_options import WINDOW, SearchOptions
-from .search_templates import Templates
-from .system import System
+from .search_templates import SearchTemplates
+from .setup import WINDOW, SearchOptions
+from .system import PhraseSystem
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Decoder:
     own (``Model.decision_function`` of the list); Moses' totals hold it with weight 1, without listing it.
     """
 
-    system: System
+    system: PhraseSystem
     model: Model
     options: SearchOptions = SearchOptions()  # noqa: RUF009 (frozen)
     extra: tuple[str, ...] = ()
     unknown_weight: float = 0.0
     maker: FeatureMaker = field(default_factory=FeatureMaker)  # has the files that the model's templates read
-    templates: Templates | None = None  # of a model that is still learnt: whatever feature comes to have a weight
+    templates: SearchTemplates | None = None  # of a model that is still learnt: whatever feature comes to have a weight
 
     def __post_init__(self) -> None:
         _ = self.scorer  # a model that cannot be searched with is refused now
@@ -57,7 +57,7 @@ class Decoder:
         return self.scorer.names
 
     def with_model(self, model: Model) -> Decoder:
-        """The same decoder with other weights and trees."""
+        """Replace weights and trees."""
         return replace(self, model=model)
 
     def decode(self, sentence: str) -> Decoded:

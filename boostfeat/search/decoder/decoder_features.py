@@ -19,10 +19,10 @@ from ...features.feature_maker import FeatureMaker, plan_of
 from ...features.plan import product_name
 from ...model.model import Model
 from ...trees.tree import Tree
-from .search_templates import NEXT, PREV, Templates, Weighed, binned
+from .search_templates import NEXT, PREV, SearchTemplates, Weighed, binned
 from .search_trees import N_CONTEXT, Trees, pack, tree_scores
 from .searchable import Searchable
-from .system import CONTEXT, EDGE, ENDS, LM_WORD, MOVE, REORDERING, TRANSLATION, UNKNOWN, UNKNOWN_VALUE, System
+from .system import CONTEXT, EDGE, ENDS, LM_WORD, MOVE, REORDERING, TRANSLATION, UNKNOWN, UNKNOWN_VALUE, PhraseSystem
 
 LARGEST = 1e100  # weight
 
@@ -117,7 +117,7 @@ class UnitScorer:
 
     @cached_property
     def static_trees(self) -> Trees:
-        """Those that look at the phrase pair alone: once a phrase pair."""
+        """Trees that look at the phrase pair alone are scored once a phrase pair."""
         return self._trees(lambda names: names.isdisjoint(EDGE))
 
     @cached_property
@@ -157,12 +157,12 @@ def _as_tree(end: str, feature: str, weight: float, quantiles: Mapping[str, list
 
 def scorer(
     model: Model,
-    system: System,
+    system: PhraseSystem,
     extra: Sequence[str],
     *,
     unknown_weight: float,
     maker: FeatureMaker,
-    templates: Templates | None,
+    templates: SearchTemplates | None,
 ) -> UnitScorer:
     """The model over the system's features and the extras it uses or the user asks for; one that needs others is refused.
 
@@ -201,7 +201,7 @@ def scorer(
         Searchable(plan, maker.registry).refuse(used, tested)
         products = tuple(pair for pair in plan.products or () if product_name(pair) in {*used, *tested})
         factors = {name for pair in products for name in pair}
-        templates = templates or Templates(system, plan, maker, frozenset(({*used, *tested} | factors) & made))
+        templates = templates or SearchTemplates(system, plan, maker, frozenset(({*used, *tested} | factors) & made))
         columns = sorted((({*tested} | factors) & made).difference(EDGE, map(product_name, products)))
         weighed = Weighed(templates, model.weights, tuple(columns))
         if strange := sorted(factors - made - known):

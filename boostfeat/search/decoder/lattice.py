@@ -14,7 +14,7 @@ from .decoder_features import EXTRAS, UnitScorer
 from .search_ngrams import Ngrams
 from .search_templates import NEXT, PREV, OptionSums, no_moves
 from .search_trees import INVERSE, LM, N_CONTEXT, ORIENTATION, PER_WORD, tree_scores
-from .system import PHRASE_PENALTY, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY, System
+from .system import PHRASE_PENALTY, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY, PhraseSystem
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Derivation:
 class Lattice:
     """Options by span, the best of each first. O options, D features."""
 
-    system: System
+    system: PhraseSystem
     scorer: UnitScorer
     tokens: list[str]
     row: I64  # [O] of the phrase table
@@ -61,7 +61,7 @@ class Lattice:
     moves: kernel.Moves
 
     @classmethod
-    def of(cls, system: System, scorer: UnitScorer, tokens: list[str], *, table_limit: int = 0) -> Lattice:
+    def of(cls, system: PhraseSystem, scorer: UnitScorer, tokens: list[str], *, table_limit: int = 0) -> Lattice:
         """All options, or the ``table_limit`` best of each span by estimate. Unknown words are options of their own.
 
         As in Moses, what depends on the phrase's place in the sentence has no say in which are the best, and is added then.
@@ -118,7 +118,7 @@ class Lattice:
 class _Candidates:
     """Options under a model while a lattice is made. O options, C columns."""
 
-    system: System
+    system: PhraseSystem
     scorer: UnitScorer
     tokens: list[str]
     row: I64  # [O]
@@ -129,7 +129,7 @@ class _Candidates:
     estimate: F64  # [O]
 
     @classmethod
-    def of(cls, system: System, scorer: UnitScorer, tokens: list[str], row: I64, span: I64) -> _Candidates:
+    def of(cls, system: PhraseSystem, scorer: UnitScorer, tokens: list[str], row: I64, span: I64) -> _Candidates:
         start, n_src = span // system.table.longest, span % system.table.longest + 1
         x = _static_features(system, scorer, row, n_src)
         said = None if scorer.weighed is None else scorer.weighed.options(tokens, row, start)
@@ -150,14 +150,14 @@ class _Candidates:
         return replace(self, said=said, **columns)
 
     def in_place(self) -> _Candidates:
-        """With what their places in the sentence add."""
+        """Add what their places in the sentence tell."""
         assert self.said is not None
         said = self.said.placed(self.tokens, self.row, self.start, self.end)
         found = replace(self, said=said).scored()
         return found.take(np.lexsort((-found.estimate, self.span)))
 
     def scored(self) -> _Candidates:
-        """With scores and estimates, and the columns of templates."""
+        """Fill scores, estimates, and the columns of templates."""
         x, said, system, start = self.x, self.said, self.system, self.start
         inside, expected = np.zeros(len(x)), np.zeros(len(x))
         if said is not None:
@@ -196,7 +196,7 @@ class _Candidates:
         return Lattice(system, self.scorer, self.tokens, row, start, self.end, options, words, self.estimate, moves)
 
 
-def _find_rows(system: System, tokens: list[str]) -> tuple[I64, I64]:
+def _find_rows(system: PhraseSystem, tokens: list[str]) -> tuple[I64, I64]:
     """Rows [O] of the table that fit, and the span of each (first word · longest + length - 1); row 0 for unknown words."""
     table, n = system.table, len(tokens)
     rows: list[I64] = [np.zeros(0, np.int64)]
@@ -209,7 +209,7 @@ def _find_rows(system: System, tokens: list[str]) -> tuple[I64, I64]:
     return np.concatenate(rows), np.repeat(spans, [len(found) for found in rows])
 
 
-def _find_words(system: System, tokens: list[str], row: I64, start: I64) -> tuple[I32, I32]:
+def _find_words(system: PhraseSystem, tokens: list[str], row: I64, start: I64) -> tuple[I32, I32]:
     """Words of the options as numbers of the target vocabulary, and of the language model."""
     table = system.table
     words = table.words[segment_positions(table.word_ptr, row)]
@@ -223,7 +223,7 @@ def _find_words(system: System, tokens: list[str], row: I64, start: I64) -> tupl
     return words, lm_words
 
 
-def _symbols(system: System, ngrams: Ngrams, tokens: list[str], row: I64, start: I64) -> tuple[I64, I64]:
+def _symbols(system: PhraseSystem, ngrams: Ngrams, tokens: list[str], row: I64, start: I64) -> tuple[I64, I64]:
     """(offsets [O+1], words of the options as n-grams number them)."""
     table = system.table
     symbols = ngrams.of_vocab[table.words[segment_positions(table.word_ptr, row)]]
@@ -233,7 +233,7 @@ def _symbols(system: System, ngrams: Ngrams, tokens: list[str], row: I64, start:
     return word_ptr, symbols
 
 
-def _static_features(system: System, scorer: UnitScorer, row: I64, n_src: I64) -> F64:
+def _static_features(system: PhraseSystem, scorer: UnitScorer, row: I64, n_src: I64) -> F64:
     """[O, C]: the columns of context and of templates are 0."""
     table = system.table
     n_tgt = np.diff(table.word_ptr)[row].astype(np.float64)
@@ -249,7 +249,7 @@ def _static_features(system: System, scorer: UnitScorer, row: I64, n_src: I64) -
     return x + 0.0  # no -0.0
 
 
-def _expected_context(system: System, scorer: UnitScorer, tokens: list[str], row: I64, start: I64, x: F64) -> F64:
+def _expected_context(system: PhraseSystem, scorer: UnitScorer, tokens: list[str], row: I64, start: I64, x: F64) -> F64:
     """[O] what context will add to a phrase's score, as far as one can say: its language-model score without a history, as
     in Moses, and the trees' value with that score where the phrase stands in monotone order."""
     lm, unknown = system.isolated[row], row == 0

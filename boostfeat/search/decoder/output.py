@@ -1,4 +1,4 @@
-"""What the decoder writes: n-best lists in memory or in Moses' enriched format, and search graphs (osgx)."""
+"""Write what the decoder found: n-best lists in memory or in Moses' enriched format, and search graphs (osgx)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from ...core.arrays import F64
 from ...core.errors import InputError, clip
+from ...formats.fields import format_number
 from ...formats.moses import enriched as moses_enriched
-from ...formats.moses.labels import format_number
 from ...lists.build import Builder, HypRecord, ReadOptions, UnitRecord
 from ...lists.nbest import NBest
 from . import search as kernel

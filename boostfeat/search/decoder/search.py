@@ -20,7 +20,6 @@ import numpy as np
 from ...core.arrays import F64, I32, I64, _mix
 from ...core.kernels import kernel
 from ...features.language_model import Automaton, extend, extend_all
-from .search_options import WINDOW
 from .search_trees import (
     DISTORTION,
     FAR,
@@ -43,6 +42,7 @@ from .search_trees import (
     known_number,
     new_cache,
 )
+from .setup import WINDOW
 
 GAP, BITS, STATE, START, END, FORWARD, LATE, COVERED, BACK, OPTION, NEXT, CHAIN, IS_LINKED = range(13)
 N_COLUMNS = 13
@@ -64,7 +64,7 @@ class Options(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """What templates add where a phrase follows another. All is empty where none does. L kinds of what a phrase hands on.
+    """Scores that templates add where a phrase follows another. All is empty where none does. L kinds of what a phrase hands on.
 
     The four moves onto a phrase: monotone, swap, discontinuous to the right, to the left.
     """

@@ -28,14 +28,14 @@ class Ngrams:
 
     @classmethod
     def of_words(cls, weights: Mapping[str, float], vocab: Iterable[str]) -> Ngrams:
-        """Those of ``bi``. A name that can be cut in several places stands for all these pairs, as it does in a list."""
+        """Read the weights of ``bi``. A name that can be cut in several places stands for all these pairs, as in a list."""
         names = [(name.removeprefix("bi:"), w) for name, w in weights.items() if w and name.startswith("bi:")]
         cuts = [((text[:k], text[k + 1 :]), w) for text, w in names for k, c in enumerate(text) if c == "|"]
         return cls._of(cuts, vocab, None)
 
     @classmethod
     def of_classes(cls, weights: Mapping[str, float], vocab: Iterable[str], classes: Mapping[str, str]) -> Ngrams:
-        """Those of ``cb``."""
+        """Read the weights of ``cb``."""
         if strange := next((name for name in classes.values() if "|" in name), None):
             raise InputError(f"word classes of the model: expected names without '|' in search, found {strange!r}; rename it")
         grams = [(tuple(name.removeprefix("cb:").split("|")), w) for name, w in weights.items() if w and name.startswith("cb:")]

@@ -41,7 +41,7 @@ from ...lists.words import NONE
 from .search import Moves
 from .search_ngrams import START, Ngrams, joined
 from .searchable import BETWEEN, is_placed
-from .system import LM, QUANTILES, System
+from .system import LM, QUANTILES, PhraseSystem
 
 BLOCK = 1 << 16  # phrase pairs whose features are computed at a time
 PREV, NEXT, BACK, AHEAD = "prev", "next", ("<0", "<1", "<2"), (">0", ">1", ">2")
@@ -71,7 +71,7 @@ def row_sums(rows: SparseRows, w: F64) -> F64:
 
 @contextlib.contextmanager
 def _learnt_options(entry: Entry) -> Iterator[None]:
-    """What a plan holds of a template is from a file: anything may stand there."""
+    """Refuse options of a template that no dev list taught: a plan is from a file, and anything may stand there."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
@@ -82,10 +82,10 @@ def _learnt_options(entry: Entry) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Templates:
+class SearchTemplates:
     """A plan on the phrase pairs of a system; no weights yet. ``wanted`` are the features to compute, None: all there can be."""
 
-    system: System
+    system: PhraseSystem
     plan: FeaturePlan
     maker: FeatureMaker = field(default_factory=FeatureMaker)
     wanted: frozenset[str] | None = None
@@ -103,7 +103,7 @@ class Templates:
 
     @cached_property
     def entries(self) -> dict[str, tuple[Entry, Template]]:
-        """Those that are wanted, by the template's name."""
+        """Entries that are wanted, by the template's name."""
         out = {}
         for entry in self.plan.entries:
             if entry.name not in self.maker.registry:
@@ -129,7 +129,7 @@ class Templates:
 
     @cached_property
     def resources(self) -> Resources:
-        """What templates read beside phrase pairs; counts are those of the system's own table."""
+        """Files that templates read beside phrase pairs; counts are those of the system's own table."""
         table, given = self.system.table, replace(self.maker.shared, clusters=self.plan.clusters or Clusters())
         if not any("phrase table" in template.reads for _, template in self.entries.values()):
             return given
@@ -178,7 +178,7 @@ class Templates:
         return {part: _stacked([block[part] for block in blocks]) for part in PARTS}
 
     def words(self, words: Iterable[str]) -> list[Parts]:
-        """Of unknown words, which are translated as they are; each is computed once."""
+        """Compute features of unknown words, which are translated as they are, once each."""
         words = list(words)
         with self._lock:
             if new := [word for word in dict.fromkeys(words) if word not in self._words]:
@@ -268,7 +268,7 @@ class Templates:
 
     @cached_property
     def placed(self) -> list[Entry]:
-        """Those that read where in the sentence a phrase stands, and the sentence."""
+        """Templates that read where in the sentence a phrase stands, and the sentence."""
         return [entry for entry, template in self.entries.values() if is_placed(template)]
 
     def at_places(self, tokens: Sequence[str], row: I64, start: I64, end: I64) -> SparseRows:
@@ -413,7 +413,7 @@ def _beside(a: SparseRows, b: SparseRows) -> SparseRows:
 class Weighed:
     """Templates under a model's weights."""
 
-    templates: Templates
+    templates: SearchTemplates
     weights: Mapping[str, float]
     tested: tuple[str, ...]  # [T] static and placed features that trees test or products multiply
 
@@ -445,7 +445,7 @@ class Weighed:
 
     @cached_property
     def ngrams(self) -> list[Ngrams]:
-        """Those of words and of classes, where there are any."""
+        """N-grams of words and of classes, where there are any."""
         entries = [entry for entry in map(self.templates.option, ("bi", "cb")) if entry]
         if hashed := [entry.name for entry in entries if entry.hash_bits]:
             raise InputError(
@@ -462,7 +462,7 @@ class Weighed:
         return any(name in self.templates.entries for name in BETWEEN)
 
     def options(self, tokens: Sequence[str], row: I64, start: I64) -> OptionSums:
-        """What the templates say of the options of a sentence, wherever they stand in it."""
+        """Sum the templates of the options of a sentence, wherever they stand in it."""
         unknown = np.flatnonzero(row == 0)
         sums = {part: self.sums[part][row] for part in PARTS}
         columns = self.columns[row]
@@ -494,7 +494,7 @@ def binned(x: F64, quantiles: Mapping[str, list[float]] | None) -> F64:
 
 @dataclass(frozen=True)
 class OptionSums:
-    """What templates say of the options of a sentence."""
+    """Sums and columns of templates for the options of a sentence."""
 
     weighed: Weighed
     sums: Mapping[str, F64]  # [O] by part
@@ -506,7 +506,7 @@ class OptionSums:
         return replace(self, sums=sums, beside=beside, columns=self.columns[rows])
 
     def placed(self, tokens: Sequence[str], row: I64, start: I64, end: I64) -> OptionSums:
-        """With what depends on where in the sentence options stand."""
+        """Add what depends on where in the sentence options stand."""
         found = self.weighed.templates.at_places(tokens, row, start, end)
         sums = {**self.sums, "static": self.sums["static"] + row_sums(found, self.weighed.vector)}
         return replace(self, sums=sums, columns=self.columns + self.weighed.tested_columns(found))
@@ -524,7 +524,7 @@ class OptionSums:
         return _by_move([self.sums[part] for part in BACK])
 
     def moves(self, end: I64, n: int, symbols: Sequence[tuple[I64, I64]]) -> Moves:
-        """Of options that end at ``end`` [O]; ``symbols`` are the offsets and the words of options as each of ngrams has them."""
+        """Make moves of options that end at ``end`` [O]; ``symbols``: offsets and words of options as each of ngrams has them."""
         w = self.weighed.weights
         after = np.array([w.get(f"ori.>{name}", 0.0) for name in ("mono", "swap", "right", "left")])
         ahead = _by_move([self.sums[part] for part in AHEAD]) + after

@@ -14,7 +14,7 @@ import numpy as np
 from ...core.arrays import F64, I64, offsets
 from ...core.kernels import kernel
 from ...trees.tree import Tree
-from .search_options import WINDOW
+from .setup import WINDOW
 from .system import EDGE, MOVE
 
 DISTORTION, LM = 6, 7  # columns of context features; 0-5 are reordering

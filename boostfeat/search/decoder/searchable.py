@@ -1,4 +1,4 @@
-"""Which features of a model search can have: what a phrase, its place or its neighbours tell. Others are refused by name."""
+"""Features that search can have: what a phrase, its place or its neighbours tell. Others are refused by name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_placed(template: Template) -> bool:
 
 @dataclass(frozen=True)
 class Searchable:
-    """What search can have of a plan's features."""
+    """The part of a plan's features that search can have."""
 
     plan: FeaturePlan
     registry: Mapping[str, Template]
@@ -87,7 +87,7 @@ def searchable(plan: FeaturePlan, registry: Mapping[str, Template], say: Callabl
 
 
 def _needs(template: Template) -> str:
-    """What of it search does not have."""
+    """Name what it reads that search does not have."""
     state = next((STATES[what] for what in reversed(STATES) if what in template.reads), "")
     return state or next((f"a {what}" for what in template.reads if what in GIVEN), "more than its phrase")
 

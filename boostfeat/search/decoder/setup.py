@@ -1,4 +1,4 @@
-"""What a moses.ini says to the decoder: the weights, the files of the system and the distortion limit."""
+"""Options of search, and what a moses.ini says to the decoder: weights, files of the system and the distortion limit."""
 
 from __future__ import annotations
 
@@ -9,10 +9,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...core.errors import FormatError, clip
+from ...core.options import check, option
+from ...formats.fields import component
 from ...formats.moses.ini import Ini
-from ...formats.moses.labels import component
-from .search_options import WINDOW
 from .system import DISTORTION, LM, PHRASE_PENALTY, TRANSLATION, UNKNOWN, WORD_PENALTY
+
+WINDOW = 60  # the longest jump
+SEARCH = "Search"
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Pruning, with Moses' defaults. 0 means no limit, for distortion -1."""
+
+    stack: int = option(200, "Hypotheses a stack; 0: all", least=0, group=SEARCH)
+    beam: float = option(1e-5, "Least ratio to the stack's best; 0: none", least=0, most=1, group=SEARCH)
+    table_limit: int = option(20, "Translations of a phrase; 0: all", least=0, group=SEARCH)
+    distortion_limit: int = option(6, "Words to jump, unless the ini says it; -1: any", least=-1, most=WINDOW, group=SEARCH)
+
+    def __post_init__(self) -> None:
+        check(self)
+
 
 REORDERING = "LexicalReordering0"
 KNOWN = (UNKNOWN, WORD_PENALTY, PHRASE_PENALTY, TRANSLATION, REORDERING, DISTORTION, LM)

@@ -78,7 +78,7 @@ class _Wanted:
         return phrase in self.by_length[n]
 
     def of(self, entries: Entries) -> Entries:
-        """Those whose source is one of the phrases."""
+        """Rows whose source is one of the phrases."""
         src = entries.contents(SOURCE).dictionary_encode()
         is_wanted = np.array([phrase in self for phrase in src.dictionary.to_pylist()], bool)
         return entries.take(np.flatnonzero(is_wanted[np.asarray(src.indices)]))
@@ -154,8 +154,8 @@ def with_reordering(table: PhraseTable, path: str | Path) -> PhraseTable:
 
 
 @dataclass(frozen=True)
-class System:
-    """What a decoder needs besides a model. P phrase pairs, D distinct forward scores."""
+class PhraseSystem:
+    """Tables and language model: all that a decoder needs besides a model. P phrase pairs, D distinct forward scores."""
 
     table: PhraseTable
     lm: LanguageModel
@@ -172,13 +172,13 @@ class System:
         lm: str | Path,
         reordering_table: str | Path | None = None,
         only: Iterable[str] | None = None,
-    ) -> System:
+    ) -> PhraseSystem:
         """Read the files of a system; with ``only``, what these sentences need."""
         table = read_phrase_table(phrase_table, only)
         return cls.of(table if reordering_table is None else with_reordering(table, reordering_table), LanguageModel.load(lm))
 
     @classmethod
-    def of(cls, table: PhraseTable, lm: LanguageModel) -> System:
+    def of(cls, table: PhraseTable, lm: LanguageModel) -> PhraseSystem:
         ids, isolated = lm.ids(list(table.vocab)), np.empty(len(table))
         isolated_scores(lm.automaton, table.word_ptr, ids[table.words], isolated)
         if table.reordering is None:

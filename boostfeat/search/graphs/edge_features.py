@@ -148,7 +148,7 @@ class Neighbours:
 
     @cached_property
     def _n_words(self) -> int:
-        """How many of the last unit's words count."""
+        """The number of the last unit's words that count."""
         return 2 if any(entry.name == "cb" for entry in self.entries) else 1
 
     def _between(self, u: int, at: _Place, key: LateKey, known: dict[tuple[object, ...], float]) -> float:
@@ -218,36 +218,36 @@ def _with_edges(graph: Graph, old: I64, tails: I64, head_ptr: I64) -> Graph:
     )
 
 
-def edge_vocab(vocab: FeaturePlan, features: Iterable[str], *, registry: Mapping[str, Template] = TEMPLATES) -> FeaturePlan:
-    """The part of a frozen vocab that makes these features; InputError where a template reads more than an edge holds."""
+def edge_plan(plan: FeaturePlan, features: Iterable[str], *, registry: Mapping[str, Template] = TEMPLATES) -> FeaturePlan:
+    """The part of a frozen plan that makes these features; InputError where a template reads more than an edge holds."""
     wanted = set(features)
-    products = tuple(pair for pair in vocab.products or () if product_name(pair) in wanted)
+    products = tuple(pair for pair in plan.products or () if product_name(pair) in wanted)
     wanted |= {name for pair in products for name in pair}
     entries = []
-    for entry in vocab.entries:
+    for entry in plan.entries:
         used = tuple(name for name in entry.features or () if name in wanted)
         if not used:
             continue
         if beyond := _beyond(entry.name, registry):
-            fit = [e.name for e in vocab.entries if e.name in BETWEEN or not _beyond(e.name, registry)]
+            fit = [e.name for e in plan.entries if e.name in BETWEEN or not _beyond(e.name, registry)]
             raise InputError(
                 f"feature {used[0]!r} (template {entry.name!r}) reads the {beyond[0]}: expected features that an edge of a graph "
                 f"has of itself; rerank a list with this model, or learn one with --templates {','.join(fit) or 'none'}"
             )
         entries.append(replace(entry, features=used))
-    return replace(vocab, entries=tuple(entries), products=products, n_products=len(products))
+    return replace(plan, entries=tuple(entries), products=products, n_products=len(products))
 
 
 def _beyond(name: str, registry: Mapping[str, Template]) -> list[str]:
-    """What a template reads beyond an edge; graphs have no links between words."""
+    """Name what a template reads beyond an edge; graphs have no links between words."""
     template = registry.get(name)
     return [*template.state, *(what for what in template.reads if what in (*GIVEN, "alignment"))] if template else []
 
 
-def with_templates(graph: Graph, vocab: FeaturePlan, *, source: str = "") -> Graph:
-    """The graph with the features of a vocab (see edge_vocab) on the edges that are units."""
+def with_templates(graph: Graph, plan: FeaturePlan, *, source: str = "") -> Graph:
+    """The graph with the features of a plan (see edge_plan) on the edges that are units."""
     edges = np.flatnonzero(graph.is_unit)
-    made, _ = featurize(_edge_list(graph, source), vocab)
+    made, _ = featurize(_edge_list(graph, source), plan)
     d = len(made.unit_names)
     matrix = made.units.sparse
     names = [*made.unit_names, *made.sparse_names.to_pylist()]

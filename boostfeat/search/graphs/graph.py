@@ -76,7 +76,7 @@ class Derivations:
         return cls(**{f.name: joined(f.name) for f in fields(cls)})
 
     def rescored(self, scores: F64) -> Derivations:
-        """The same derivations with their sums of edge scores [E]."""
+        """Replace scores by sums of these edge scores [E]."""
         return replace(self, score=add_segment_sums(self.edge_ptr, self.edges, scores, np.zeros(len(self))))
 
 
@@ -172,6 +172,10 @@ class GraphBuilder:
         """The number of a feature."""
         return self.names.setdefault(name, len(self.names))
 
+    def word(self, word: str) -> int:
+        """The number of a target word."""
+        return self.vocab.setdefault(word, len(self.vocab))
+
     def edge(
         self,
         head: int,
@@ -188,15 +192,32 @@ class GraphBuilder:
     ) -> None:
         """Add an edge. ``target`` holds words, and i where the yield of tail i goes; idx and val are its features."""
         slots = sorted(w for w in target if isinstance(w, int))
-        self.heads.append(head)
+        words = [-1 - w if isinstance(w, int) else self.word(w) for w in target]
+        self.add(head, tails, words, idx=idx, val=val, score=score, span=span, src=src, tgt=tgt, is_unit=is_unit)
         if slots != list(range(len(tails))):
             found = f"slots for tails {', '.join(str(i) for i in slots[:8]) or 'none'}"
             raise self.error(len(self.heads) - 1, f"each of its {len(tails)} tails (from 0) once in the target", found)
-        vocab = self.vocab
+
+    def add(
+        self,
+        head: int,
+        tails: Sequence[int],
+        words: Sequence[int],
+        *,
+        idx: Sequence[int] = (),
+        val: Sequence[float] = (),
+        score: float = nan,
+        span: tuple[int, int] = (-1, -1),
+        src: str = "",
+        tgt: str = "",
+        is_unit: bool = True,
+    ) -> None:
+        """Add an edge whose target is known to hold each tail once: numbers of words, and -1 - i for tail i."""
+        self.heads.append(head)
         self.tails.extend(tails)
         self.n_tails.append(len(tails))
-        self.words.extend([-1 - w if isinstance(w, int) else vocab.setdefault(w, len(vocab)) for w in target])
-        self.n_words.append(len(target))
+        self.words.extend(words)
+        self.n_words.append(len(words))
         self.idx.extend(idx)
         self.val.extend(val)
         self.n_features.append(len(idx))
@@ -206,15 +227,6 @@ class GraphBuilder:
         self.src.append(src)
         self.tgt.append(tgt)
         self.is_unit.append(is_unit)
-
-    def edges(self, *, src: Sequence[str], tgt: Sequence[str], is_unit: Bool, **columns: Array | array[Any]) -> None:
-        """Add edges in columns named as the builder's own; the targets hold each tail once, as ``edge`` checks."""
-        for name, values in columns.items():
-            column = getattr(self, name)
-            column.frombytes(np.asarray(values).astype(column.typecode).tobytes())
-        self.src.extend(src)
-        self.tgt.extend(tgt)
-        self.is_unit.extend(is_unit.tolist())
 
     def error(self, edge: int, expected: str, found: str) -> FormatError:
         return FormatError(self.where(edge), expected=expected, found=found, fix="the graph is damaged: write it again")

@@ -39,13 +39,13 @@ GRID = 2.0**20  # statistics are multiples of 1 / GRID
 
 @kernel
 def _crossing(a, b, i, j):  # type: ignore[no-untyped-def]
-    """Where line j, the steeper one, comes to be above line i."""
+    """Find γ where line j, the steeper one, comes to be above line i."""
     return (a[i] - a[j]) / (b[j] - b[i])
 
 
 @kernel
 def _upper(a, b):  # type: ignore[no-untyped-def]
-    """Of the lines a + γ b [n] those on their upper envelope, by rising γ; of identical lines the first."""
+    """Find the lines a + γ b [n] on their upper envelope, by rising γ; of identical lines the first."""
     by_height = np.argsort(-a, kind="mergesort")
     order = by_height[np.argsort(b[by_height], kind="mergesort")]
     kept = [0][:0]
@@ -114,7 +114,7 @@ class EnvelopeLines(NamedTuple):
 
 @dataclass
 class GraphCorpus:
-    """What ``mert.Mert`` needs of graphs: as ``mert.Corpus`` has it of lists, with edges for hypotheses.
+    """Graphs for ``mert.Mert``, as ``mert.Corpus`` is lists: edges stand for hypotheses.
 
     Statistics are counted once for each string of a sentence, when it first comes to be best. Graphs stay in memory.
     """
@@ -164,7 +164,7 @@ class GraphCorpus:
         return self.base + self.slopes(w)
 
     def value(self, scores: F64) -> float:
-        """What is climbed, of the best derivations: ln BLEU, or the gain of another metric."""
+        """Compute what is climbed, of the best derivations: ln BLEU, or the gain of another metric."""
         lines = self.lines(scores, np.zeros(len(scores)))
         return float(value_of(self.recipe, self._sums(lines.row)))
 
@@ -182,7 +182,7 @@ class GraphCorpus:
         return best_interval_of(lines.ptr, lines.a, lines.b, rows, self.empty, self.recipe, reach=reach, narrow=narrow)
 
     def lines(self, a: F64, b: F64) -> EnvelopeLines:
-        """Of every sentence the derivations that are best for some γ of a + γ b [E]."""
+        """Find the derivations of every sentence that are best for some γ of a + γ b [E]."""
         counts, found_a, found_b, texts = [], [], [], []
         for s, graph in enumerate(self.graphs):
             if graph is None:

@@ -63,7 +63,7 @@ class Link(NamedTuple):
 
 @dataclass
 class SlfLattice:
-    """What the lines of one lattice say."""
+    """The lines of one lattice, read."""
 
     line: int
     header: dict[str, str] = field(default_factory=dict)
@@ -251,7 +251,7 @@ def _word_of(lattice: SlfLattice, link: Link, *, backward: bool) -> str | None:
 def _own_scores(
     lattice: SlfLattice, where: str, options: ReadOptions, *, backward: bool
 ) -> Iterator[tuple[float, dict[str, float]]]:
-    """Of each link: the lattice's own score, and its features."""
+    """Compute the lattice's own score of each link, and its features."""
     scales = {name: lattice.setting(scale, BY_DEFAULT.get(scale, 0.0), where) for name, scale in SCALES.items()}
     penalty = lattice.setting("wdpenalty", 0.0, where) * max(_base(lattice, where), 0.0)
     scores = [lattice.node_scores.get(k.start if backward else k.end, {}) | k.scores for k in lattice.links]

@@ -17,7 +17,7 @@ _BASES = (1103515245, 1597334677)
 
 
 class Shape(NamedTuple):
-    """What connects what, and what it says. Nodes are in topological order: an edge's tails come before its head."""
+    """Edges between nodes, and their words. Nodes are in topological order: an edge's tails come before its head."""
 
     head_ptr: I64  # [N+1] edges into node n are head_ptr[n]:head_ptr[n+1]
     tail_ptr: I64  # [E+1]

@@ -10,20 +10,19 @@ A line is an arc from hypothesis ``back`` to ``hyp``; with ``recombined=h`` it i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
 from ...core.errors import FormatError, InputError, clip, counted
-from ...core.files import decode_line
+from ...core.files import read_lines
 from ...core.text import normal, split_words
 from ...formats.fields import number, sentence_id
 from ...lists.build import ReadOptions
 from ...lists.nbest import NBest
 from .graph import Graph, GraphBuilder, kbest_lists
-from .moses_search_graph_fast import Block, blocks, fast_graph
 
 LAYOUT = 'id hyp=.. stack=.. back=.. score=.. transition=.. forward=.. fscore=.. covered=s-e scores="core=(..)" out="src|tgt"'
 LINE = re.compile(
@@ -33,23 +32,21 @@ LINE = re.compile(
     r'(?: covered=(?P<start>\d{1,9})-(?P<end>\d{1,9}) scores="core=\((?P<core>[^()]*)\)(?P<sparse>.*?)" out="(?P<out>.*)")? *',
     re.ASCII,
 )
-ARC = re.compile(r"[0-9]+ hyp=[0-9]+ stack=[0-9]+ ")
 
 
 class Arc(NamedTuple):
-    """What one line says."""
+    """The values of one line."""
 
     line: int
     hyp: int
     stack: int
-    back: int | None  # None: where the search starts
-    recombined: int | None
-    transition: float
-    span: tuple[int, int]
-    core: list[float]
-    sparse: dict[str, float]
-    src: str
-    tgt: str
+    back: int | None = None  # None: where the search starts
+    recombined: int | None = None
+    transition: float = 0.0
+    span: tuple[int, int] = (-1, -1)
+    core: Sequence[float] = ()
+    sparse: dict[str, float] = {}  # noqa: RUF012 (never changed)
+    out: str = ""
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
@@ -58,29 +55,15 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
 
 def read_graphs(path: str | Path, options: ReadOptions) -> Iterator[tuple[int, int, Graph]]:
     """(first line, sentence id, graph) of every sentence. Edge scores are the decoder's transitions."""
-    empty = True
-    for block in blocks(path):
-        lines = block.lines
-        if lines.is_read[block.a : block.b].all():
-            names = _core_names(lines.core.shape[1], options, f"{path}:{block.first}")
-            if (graph := fast_graph(block, names, str(path))) is not None:
-                empty = False
-                yield block.first, int(lines.sent[block.a]), graph
-                continue
-        for found in read_plainly(block, str(path), options):
-            empty = False
-            yield found
-    if empty:
+    lines = ((n, line) for n, line in read_lines(path) if line and not line.isspace())
+    group = None
+    for name, group in groupby(lines, key=lambda item: item[1].partition(" ")[0]):
+        first = next(group)
+        sent = sentence_id(name, f"{path}:{first[0]}")
+        arcs = [_arc(line, f"{path}:{n}", n) for n, line in (first, *group)]
+        yield first[0], sent, _graph(arcs, str(path), options)
+    if group is None:
         raise FormatError(str(path), expected="a search graph", found="an empty file", fix="check what wrote it")
-
-
-def read_plainly(block: Block, path: str, options: ReadOptions) -> Iterator[tuple[int, int, Graph]]:
-    """The graphs of lines of any kind, each with its error; what the fast reader leaves."""
-    decoded = ((n, decode_line(raw, path, n)) for n, raw in block.text_lines())
-    lines = ((n, line) for n, line in decoded if line.strip())
-    for sent, group in groupby(lines, key=lambda item: sentence_id(item[1].partition(" ")[0], f"{path}:{item[0]}")):
-        arcs = [_arc(line, f"{path}:{n}", n) for n, line in group]
-        yield arcs[0].line, sent, _graph(arcs, path, options)
 
 
 def _arc(line: str, where: str, n: int) -> Arc:
@@ -92,40 +75,35 @@ def _arc(line: str, where: str, n: int) -> Arc:
             else "this line is damaged: write it again"
         )
         raise FormatError(where, expected=f"an arc ({LAYOUT})", found=clip(line), fix=fix)
-    hyp, stack = int(match["hyp"]), int(match["stack"])
-    if match["back"] is None:
-        return Arc(n, hyp, stack, None, None, 0.0, (-1, -1), [], {}, "", "")
-    core = _values(match["core"], where)
-    sparse: dict[str, float] = {}
-    for item in split_words(match["sparse"]):
-        name, equals, value = item.rpartition("=")
-        if not equals or not name or name in sparse:
-            raise FormatError(
-                where, expected="distinct name=value after core=(...)", found=clip(item), fix="write the graph again"
-            )
-        sparse[name] = number(value, where, f"feature {name}")
-    src, bar, tgt = match["out"].partition("|")
-    if not bar or "|" in tgt:
-        fix = "graphs of factored models are not supported; a bar in a word is written &#124;"
-        raise FormatError(where, expected='out="source|target" with one bar', found=clip(match["out"]), fix=fix)
-    start, end = int(match["start"]), int(match["end"]) + 1
+    _, hyp, stack, back, transition, recombined, first, last, core, sparse, out = match.groups()
+    if back is None:
+        return Arc(n, int(hyp), int(stack))
+    start, end = int(first), int(last) + 1
     if end <= start:
         raise FormatError(where, expected="a span covered=first-last", found=f"{start}-{end - 1}", fix="write the graph again")
-    recombined = None if match["recombined"] is None else int(match["recombined"])
-    transition = number(match["transition"], where, "transition")
     return Arc(
         n,
-        hyp,
-        stack,
-        int(match["back"]),
-        recombined,
-        transition,
+        int(hyp),
+        int(stack),
+        int(back),
+        None if recombined is None else int(recombined),
+        number(transition, where, "transition"),
         (start, end),
-        core,
-        sparse,
-        normal(src),
-        normal(tgt),
+        _values(core, where),
+        {} if sparse in ("", " ") else _sparse(sparse, where),
+        out,
     )
+
+
+def _sparse(text: str, where: str) -> dict[str, float]:
+    features: dict[str, float] = {}
+    for item in split_words(text):
+        name, equals, value = item.rpartition("=")
+        if not equals or not name or name in features:
+            expected = "distinct name=value after core=(...)"
+            raise FormatError(where, expected=expected, found=clip(item), fix="write the graph again")
+        features[name] = number(value, where, f"feature {name}")
+    return features
 
 
 def _values(text: str, where: str) -> list[float]:
@@ -134,44 +112,52 @@ def _values(text: str, where: str) -> list[float]:
         core = list(map(float, values))
     except ValueError:
         core = []
-    if not core or "_" in text or not all(map(isfinite, core)):
+    if not core or "_" in text or not isfinite(sum(core)):
         return [number(value, where, f"value {i} of core=(...)") for i, value in enumerate(values)]  # says which one
     return core
 
 
 def _graph(arcs: list[Arc], path: str, options: ReadOptions) -> Graph:
+    """Add an edge for each arc, and one to the goal from each hypothesis that covers all words."""
     builder = GraphBuilder(lambda e: f"{path}:{arcs[min(e, len(arcs) - 1)].line}")
     node_of = _nodes(arcs, path)
     n_core = max(len(arc.core) for arc in arcs)
     core = [builder.name(name) for name in _core_names(n_core, options, f"{path}:{arcs[0].line}")]
+    pairs: dict[str, tuple[str, str, list[int]]] = {}
     for arc in arcs:
         head = node_of[arc.hyp]
         if arc.back is None:
-            builder.edge(head, [], [], score=0.0, is_unit=False)
+            builder.add(head, [], [], score=0.0, is_unit=False)
             continue
         if arc.back not in node_of:
             raise _unknown(path, arc, "back", arc.back)
         if len(arc.core) != n_core:
-            found = f"{len(arc.core)}"
-            raise FormatError(
-                f"{path}:{arc.line}", expected=f"{n_core} values in core=(...)", found=found, fix="write the graph again"
-            )
-        builder.edge(
-            head,
-            [node_of[arc.back]],
-            [0, *split_words(arc.tgt)],
-            idx=[*core, *map(builder.name, arc.sparse)],
-            val=[*arc.core, *arc.sparse.values()],
-            score=arc.transition,
-            span=arc.span,
-            src=arc.src,
-            tgt=arc.tgt,
-        )
+            expected, found = f"{n_core} values in core=(...)", str(len(arc.core))
+            raise FormatError(f"{path}:{arc.line}", expected=expected, found=found, fix="write the graph again")
+        if (pair := pairs.get(arc.out)) is None:
+            pair = pairs[arc.out] = _pair(arc, path, builder)
+        src, tgt, words = pair
+        idx, val = core, arc.core
+        if arc.sparse:
+            idx, val = [*core, *map(builder.name, arc.sparse)], [*arc.core, *arc.sparse.values()]
+        tails = [node_of[arc.back]]
+        builder.add(head, tails, words, idx=idx, val=val, score=arc.transition, span=arc.span, src=src, tgt=tgt)
     goal = max(node_of.values()) + 1
     last = max(arc.stack for arc in arcs)
     for node in dict.fromkeys(node_of[arc.hyp] for arc in arcs if arc.stack == last):
-        builder.edge(goal, [node], [0], score=0.0, is_unit=False)
+        builder.add(goal, [node], [-1], score=0.0, is_unit=False)
     return builder.finish(goal + 1, goal)
+
+
+def _pair(arc: Arc, path: str, builder: GraphBuilder) -> tuple[str, str, list[int]]:
+    """Split what an arc translates into source, target, and the numbers of the target's words after those of the tail."""
+    src, bar, tgt = arc.out.partition("|")
+    if not bar or "|" in tgt:
+        fix = "graphs of factored models are not supported; a bar in a word is written &#124;"
+        expected = 'out="source|target" with one bar'
+        raise FormatError(f"{path}:{arc.line}", expected=expected, found=clip(arc.out), fix=fix)
+    src, tgt = normal(src), normal(tgt)
+    return src, tgt, [-1, *map(builder.word, split_words(tgt))]
 
 
 def _core_names(n_core: int, options: ReadOptions, where: str) -> list[str]:

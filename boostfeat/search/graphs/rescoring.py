@@ -22,7 +22,7 @@ from ...lists.build import Builder, ListRecord, ReadOptions, attach
 from ...lists.nbest import NBest
 from ...model.model import Model
 from ...trees.forest import forest, forest_score
-from .edge_features import Neighbours, between, edge_vocab, with_templates
+from .edge_features import Neighbours, between, edge_plan, with_templates
 from .graph import DEFAULT_SIZE, Graph, kbest_record, search_scores
 from .graph_files import SentenceGraph, read_graphs
 
@@ -58,18 +58,18 @@ def _edge_scores(ptr, idx, val, weight, place, is_unit, forest, n_tested, out): 
 class EdgeScorer:
     """A model's scores of the edges of graphs; without a model, those the decoder wrote.
 
-    ``vocab`` (frozen, of featurize) makes the template features that the model uses, as far as an edge alone has them;
+    ``plan`` (frozen, of featurize) makes the template features that the model uses, as far as an edge alone has them;
     ``source`` holds the sentences by id for templates that read them.
     """
 
-    def __init__(self, model: Model | None, *, vocab: FeaturePlan | None = None, source: Sequence[str] | None = None) -> None:
+    def __init__(self, model: Model | None, *, plan: FeaturePlan | None = None, source: Sequence[str] | None = None) -> None:
         if model is not None and model.level == "global" and model.trees:
             raise InputError(
                 f"model: expected level local, found {counted(len(model.trees), 'tree')} of level global: these test sums "
                 "over whole "
                 "hypotheses, which do not decompose over edges; rerank lists with this model, or induce with --level local"
             )
-        self.model, self.vocab, self.source = model, vocab, source
+        self.model, self.plan, self.source = model, plan, source
         self.forest, self.tested = forest(model.trees if model else ())
         weighed = {name for name, w in model.weights.items() if w != 0} if model else set()
         self.used = weighed | set(self.tested)  # feature names that matter
@@ -93,12 +93,12 @@ class EdgeScorer:
 
     @cached_property
     def _neighbours(self) -> Neighbours | None:
-        """What scores the features of neighbours that no tree tests."""
-        if self.model is None or self.vocab is None:
+        """The scorer of features of neighbours that no tree tests."""
+        if self.model is None or self.plan is None:
             return None
-        factors = {name for pair in self.vocab.products or () for name in pair}
-        entries, names = between(self.vocab, self.used.difference(self.tested, factors))
-        return Neighbours(self.vocab, entries, {name: self.model.weights[name] for name in names}) if names else None
+        factors = {name for pair in self.plan.products or () for name in pair}
+        entries, names = between(self.plan, self.used.difference(self.tested, factors))
+        return Neighbours(self.plan, entries, {name: self.model.weights[name] for name in names}) if names else None
 
     def _source(self, sent: int) -> str:
         return self.source[sent] if self.source is not None and sent < len(self.source) else ""
@@ -112,8 +112,8 @@ class EdgeScorer:
         graph = item.graph
         if self.model is None:
             return search_scores(graph, None, item.where)
-        if self.vocab is not None:
-            lacking = edge_vocab(self.vocab, self.used.difference(graph.names, apart))
+        if self.plan is not None:
+            lacking = edge_plan(self.plan, self.used.difference(graph.names, apart))
             graph = with_templates(graph, lacking, source=self._source(item.sent))
         if graph.names and self.used and self.used.isdisjoint(graph.names):
             known_names = ", ".join(graph.names[:4])
@@ -172,7 +172,7 @@ def _numbers(names: Collection[str]) -> dict[str, list[int]]:
 
 @dataclass(frozen=True)
 class RescoreOptions:
-    """How many derivations of each graph, and of what kind."""
+    """Number and kind of the derivations of each graph."""
 
     size: int = 1
     distinct: bool = True  # the best strings, each by its best derivation; else derivations
@@ -245,17 +245,17 @@ def kbest_nbest(
     source: Sequence[str] | None = None,
     refs: Sequence[Sequence[str]] = (),
     names: Sequence[str] | None = None,
-    vocab: FeaturePlan | None = None,
+    plan: FeaturePlan | None = None,
     whole: bool = True,
     threads: int = 1,
     report: Callable[[int], None] | None = None,
 ) -> NBest:
     """Fresh lists: the exact k-best of search graphs under a model.
 
-    With a frozen ``vocab`` the lists get all its features, as ``featurize`` gives them. ``names`` are those of the values of
+    With a frozen ``plan`` the lists get all its features, as ``featurize`` gives them. ``names`` are those of the values of
     an osgx. ``report`` is called with the number of sentences done; for ``whole`` see rescored_lists.
     """
-    scorer = EdgeScorer(model, vocab=vocab, source=source)
+    scorer = EdgeScorer(model, plan=plan, source=source)
     nbest = rescored_lists(
         read_graphs(paths, ReadOptions(names=names)),
         scorer,
@@ -266,6 +266,6 @@ def kbest_nbest(
         whole=whole,
         report=report,
     )
-    if vocab is None:
+    if plan is None:
         return nbest
-    return featurize(nbest, vocab, threads=threads)[0]
+    return featurize(nbest, plan, threads=threads)[0]

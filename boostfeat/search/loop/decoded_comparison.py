@@ -22,7 +22,7 @@ from ...compare.runner import Folder, finish_comparison, keep_scores, settings
 from ...compare.schedule import AnyPlan, Schedule, Watch
 from ...compare.systems import Report, System, boost_options, parse_systems, split_changes, stages
 from ...compare.table import Results
-from ...compare.tasks import fit_options, reported, scores_of
+from ...compare.tasks import reported, scores_of
 from ...core.arrays import I64, offsets
 from ...core.errors import InputError
 from ...core.files import digest, digest_lines, only_writer
@@ -35,31 +35,27 @@ from ...lists.nbest import NBest
 from ...lists.store import read_store, write_store
 from ...model.model import Model
 from ...tuners import tuner_class
-from .decoders import Corpus, Decoder, DecodingPlace
-from .driver import run_loop
-from .learners import Learner, TreeLearner, TunerLearner
-from .loop_features import LoopFeatures
-from .loop_folder import LoopFolder
-from .loop_options import LoopOptions
+from .decoders import DecodingPlace, LoopDecoder, ParallelText, ReferenceDecoder
+from .driver import LoopFolder, LoopOptions, run_loop
+from .learners import Learner, LoopFeatures, TreeLearner, TunerLearner
 from .online import OnlineLearner
-from .reference_decoder import ReferenceDecoder
 
 ONLINE = ("mira", "rm", "adagrad")
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """What is decoded, by what, and from which weights."""
+    """Sentences to decode, the decoder, and the weights that it starts from."""
 
-    corpora: tuple[Corpus, ...]  # dev and, if there is one, select
-    tests: tuple[Corpus, ...]
-    decoder: Decoder
+    corpora: tuple[ParallelText, ...]  # dev and, if there is one, select
+    tests: tuple[ParallelText, ...]
+    decoder: LoopDecoder
     start: Model
     limits: LoopOptions
     maker: FeatureMaker
 
     @property
-    def sets(self) -> dict[str, Corpus]:
+    def sets(self) -> dict[str, ParallelText]:
         """All sentences under the names of a comparison: dev, select, test, test2, ..."""
         return {**{corpus.name: corpus for corpus in self.corpora}, **numbered("test", self.tests)}
 
@@ -121,7 +117,7 @@ def check_decodable(system: System, decoding: Decoding) -> None:
         raise InputError(f"system {system.name!r}: expected the reference decoder for online learning, found a command")
     if system.level:
         decoding.decoder.check_trees(system.level)
-    if system.feature_set != "base":
+    if system.is_featurized:
         decoding.decoder.check_templates()
 
 
@@ -134,7 +130,7 @@ def check_decodable(system: System, decoding: Decoding) -> None:
 class StartOnce:
     """A decoder whose first lists, under the weights that all loops start from, are there already."""
 
-    decoder: Decoder
+    decoder: LoopDecoder
     folder: Path
 
     def check_trees(self, level: str) -> None:
@@ -146,7 +142,7 @@ class StartOnce:
     def made_from(self) -> dict[str, Any]:
         return self.decoder.made_from()
 
-    def decode(self, model: Model, corpus: Corpus, place: DecodingPlace) -> NBest:
+    def decode(self, model: Model, corpus: ParallelText, place: DecodingPlace) -> NBest:
         if place.iteration:
             return self.decoder.decode(model, corpus, place)
         return read_store(self.folder / f"{corpus.name}.nbest")
@@ -215,7 +211,7 @@ class LoopTask:
 
 
 def loop_in_worker(task: LoopTask, threads: int, *, report: Report) -> dict[str, Any]:
-    """What a loop came to: its rows, the iteration that was picked, and the time it took."""
+    """Run a loop; return its rows, the iteration that was picked, and the time it took."""
     d, seed = task.decoding, task.options.seed + task.run
     learner, features = learner_of(task.system, d, task.options)
     limits = replace(d.limits, seed=seed, gain=task.options.gain, metric=task.options.metric)
@@ -236,13 +232,13 @@ def loop_in_worker(task: LoopTask, threads: int, *, report: Report) -> dict[str,
 
 
 def learner_of(system: System, decoding: Decoding, options: CompareOptions) -> tuple[Learner, LoopFeatures | None]:
-    """What learns in the loops of a system, and the templates that its lists get. Nothing is searched: defaults count."""
+    """Make what learns in the loops of a system, and the templates that its lists get. Nothing is searched: defaults count."""
     changes, row = split_changes(system)
     features = None
-    if system.feature_set != "base":
+    if system.is_featurized:
         features = LoopFeatures.of(decoding.maker, system.feature_set.replace("+", ","), decoding.start, options.gain)
     if system.level:
-        return TreeLearner(boost_options(system, fit_options(options), first_of_grid(system))), features
+        return TreeLearner(boost_options(system, options, first_of_grid(system))), features
     tuner = tuner_class(system.method)(**changes, **first_of_grid(system))
     if row.online:
         assert isinstance(decoding.decoder, ReferenceDecoder)
@@ -296,7 +292,7 @@ def loop_folder(folder: Folder, system: System, run: int) -> Path:
 def _outputs(
     folder: Folder, systems: Sequence[System], states: Mapping[str, Mapping[str, Any]], decoding: Decoding
 ) -> dict[str, dict[str, list[NBest]]]:
-    """What each system and run decodes of each set of sentences: lists of one hypothesis. The first weights' are named ""."""
+    """Read what each system and run decoded of each set: lists of one hypothesis. The first weights' are named ""."""
     start = folder.path / "loops" / "start"
     found: dict[str, dict[str, list[NBest]]] = {}
     for which, corpus in decoding.sets.items():
@@ -365,7 +361,7 @@ def _write_curves(folder: Folder, systems: Sequence[System], states: Mapping[str
 
 
 def curve_labels(model: Model) -> dict[str, str]:
-    """What oracle and prediction are in the history of an online run."""
+    """Name oracle and prediction of the history of an online run."""
     config = model.config
     return {"oracle": config.get("oracle", "best gain"), "prediction": config.get("prediction", "model's best")}
 
@@ -376,7 +372,7 @@ def curve_labels(model: Model) -> dict[str, str]:
 
 
 class _LoopRow(msgspec.Struct):
-    """What is taken of a row of a loop's results.json."""
+    """The part of a row of a loop's results.json that is read."""
 
     seconds: dict[str, float]
 
@@ -440,7 +436,7 @@ def loop_comparison(loop: str | Path, into: str | Path) -> None:
 
 
 def _loop_state(source: LoopFolder, folder: Folder, rows: Sequence[_LoopRow], name: str, k: int) -> dict[str, Any]:
-    """What a comparison keeps of an iteration."""
+    """Write the model of an iteration; return what a comparison keeps of it."""
     model, file = source.model(k), folder.path / "models" / f"{k}.json"
     model.save(file)
     seconds = round(sum(sum(row.seconds.values()) for row in rows[: k + 1]), 3)

@@ -1,4 +1,4 @@
-"""What makes fresh n-best lists with a model: any command, the reference decoder, or search graphs.
+"""Decoders of the loop, which make fresh n-best lists with a model: any command, the reference decoder, or search graphs.
 
 A decoder of the loop has ``decode(model, corpus, place) -> NBest``, ``check_trees(level)``, which raises where it cannot score
 trees of that level in search, ``check_templates()``, which raises where it cannot compute a model's templates there, and
@@ -15,22 +15,122 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from ...core.errors import InputError, clip, counted, unknown_name
-from ...core.files import digest, open_output, read_lines
+from ...core.errors import FormatError, InputError, clip, counted, unknown_name
+from ...core.files import digest, open_output, read_head, read_lines
+from ...core.text import is_whole
+from ...features.feature_maker import FeatureMaker
+from ...features.plan import FeaturePlan
 from ...formats import read
+from ...formats.fields import score_names
 from ...formats.importing import expand
+from ...formats.moses.ini import Ini, looks_like_ini, read_weights, weight_line, weight_lines, write_lines
 from ...lists.build import ReadOptions, attach
 from ...lists.nbest import NBest
 from ...model.model import Model
+from ..decoder.decoder import Decoded, Decoder
+from ..decoder.output import collect
+from ..decoder.search_templates import SearchTemplates
+from ..decoder.setup import SearchOptions
+from ..decoder.system import UNKNOWN, PhraseSystem
 from ..graphs.rescoring import kbest_nbest
-from .weight_files import WEIGHT_FORMATS
+
+
+def read_start(path: str | Path) -> Model:
+    """The model to start from: a model file, a Moses ini, or lines of ``name value`` or ``Name= value``."""
+    head = read_head(path).decode("utf-8", "replace")
+    if head.lstrip().startswith("{"):
+        return Model.load(path)
+    weights = _all_weights(Ini.read(path)) if looks_like_ini(head) else read_weights([path])
+    if not weights:
+        raise InputError(f"{path}: expected weights to start from, found none; give a model, an ini, or 'name value' lines")
+    return Model(weights)
+
+
+def kept_weights(start: Model, ini: str | Path) -> list[str]:
+    """Features of an ini that a start has no weight for: theirs stay as the ini has them until a list shows the features."""
+    return [name for name, w in _all_weights(Ini.read(ini)).items() if w and name not in start.weights]
+
+
+def _all_weights(ini: Ini) -> dict[str, float]:
+    """Read the weights of [weight], and of sparse features in the file that [weight-file] names."""
+    dense, sparse = ini.require("weight").named_weights(), _sparse_weights(ini)
+    if twice := dense.keys() & sparse.keys():
+        fix = "remove it from the file of [weight-file]"
+        raise FormatError(ini.where, expected="each weight once", found=f"{clip(min(twice))} again", fix=fix)
+    return dense | sparse
+
+
+def _sparse_weights(ini: Ini) -> dict[str, float]:
+    files = {at: ini.locate(ini.says(at)) for at in ini.section("weight-file")}
+    for at, file in files.items():
+        if not Path(file).exists():
+            raise FormatError(
+                ini.place(at), expected="a file of weights", found=f"none called {clip(file)}", fix="correct its path"
+            )
+    return read_weights(files.values())
+
+
+def write_ini(weights: Mapping[str, float], path: Path, base: str | Path | None) -> None:
+    """The ini ``base`` with these weights in [weight]; those of sparse features go to a file that [weight-file] names.
+
+    A feature that the weights do not name keeps the weight it has in the base.
+    """
+    if base is None:
+        raise InputError("--weights-format moses: expected --ini FILE whose [weight] section is replaced, found none; give it")
+    ini = Ini.read(base).require("weight")
+    entries, left = ini.weights(), dict(weights)
+    lines = []
+    for name, values in entries.items():
+        features = score_names(name, len(values))
+        new = (weights.get(feature, value) for feature, value in zip(features, values, strict=True))
+        lines.append(weight_line(name, new, style=repr))
+        for feature in features:
+            left.pop(feature, None)
+    _check_sparse([name for name, w in left.items() if w != 0], (*entries, *ini.features()), base)
+    sparse = {name: w for name, w in (_sparse_weights(ini) | left).items() if w != 0}
+    ini = ini.without("weight", "weight-file").with_section("weight", *lines)
+    if sparse:
+        file = path.with_name("sparse-weights.txt")
+        write_cdec(sparse, file, None)
+        ini = ini.with_section("weight-file", str(file))
+    ini.write(path)
+
+
+def _check_sparse(names: Sequence[str], functions: Sequence[str], base: str | Path) -> None:
+    """Sparse features are named Function_anything; a number would be a dense one that the ini lacks."""
+    for name in names:
+        rest = next((name[len(f) + 1 :] for f in functions if name.startswith(f + "_")), "")
+        if not rest or is_whole(rest):
+            raise InputError(
+                f"{base}: expected a weight for the model's feature {clip(name)}, found none; add it to [weight] and [feature]"
+            )
+
+
+def write_cdec(weights: Mapping[str, float], path: Path, base: str | Path | None) -> None:
+    """``name value`` lines, as cdec and Joshua read them."""
+    write_lines(weight_lines(weights, path.name, style=repr), path)
+
+
+def write_name_value(weights: Mapping[str, float], path: Path, base: str | Path | None) -> None:
+    """``name= value`` lines, as Moses' own tools read them."""
+    write_lines(weight_lines(weights, path.name, equals="=", style=repr), path)
+
+
+# name of the format: (name of the file, writer)
+WEIGHT_FORMATS: dict[str, tuple[str, Callable[[Mapping[str, float], Path, str | Path | None], None]]] = {
+    "moses": ("moses.ini", write_ini),
+    "cdec": ("weights.cdec", write_cdec),
+    "name-value": ("weights.txt", write_name_value),
+}
+
 
 TAIL = 8  # last lines of a decoder that failed
 
@@ -44,7 +144,7 @@ class DecoderError(InputError):
 
 
 @dataclass(frozen=True)
-class Corpus:
+class ParallelText:
     """Sentences to decode, with references."""
 
     name: str  # dev, select or test-...: what its files in the run's folder are called
@@ -52,7 +152,7 @@ class Corpus:
     refs: tuple[tuple[str, ...], ...]  # a sequence of lines for each reference
 
     @classmethod
-    def read(cls, name: str, source: str, refs: Sequence[str]) -> Corpus:
+    def read(cls, name: str, source: str, refs: Sequence[str]) -> ParallelText:
         if not refs:
             raise InputError(f"{source}: expected at least one reference (-r REF), found none; learning needs them")
         refs = expand(refs)
@@ -77,7 +177,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class DecodingPlace:
-    """Where in the run's folder a decoding leaves its files, and how it is done."""
+    """A place in the run's folder where a decoding leaves its files, and how it is done."""
 
     folder: Path
     iteration: int
@@ -86,10 +186,10 @@ class DecodingPlace:
     tick: Callable[[int], None] = lambda done: None  # called with the number of sentences decoded
 
 
-class Decoder(Protocol):
+class LoopDecoder(Protocol):
     def check_trees(self, level: str) -> None: ...
     def check_templates(self) -> None: ...
-    def decode(self, model: Model, corpus: Corpus, place: DecodingPlace) -> NBest: ...
+    def decode(self, model: Model, corpus: ParallelText, place: DecodingPlace) -> NBest: ...
     def made_from(self) -> dict[str, Any]: ...
 
 
@@ -158,7 +258,7 @@ class CommandDecoder:
                 "use the reference decoder (--phrase-table and --lm), or 'boostfeat tune --templates' on its lists"
             )
 
-    def decode(self, model: Model, corpus: Corpus, place: DecodingPlace) -> NBest:
+    def decode(self, model: Model, corpus: ParallelText, place: DecodingPlace) -> NBest:
         """Run the command. Its output is in a folder of this attempt until it is known to be whole."""
         folder = place.folder.resolve()
         if {"ini", "weights"} & self.places():
@@ -176,11 +276,11 @@ class CommandDecoder:
             raise
 
     def write_weights(self, model: Model, folder: Path) -> None:
-        """What {ini} and {weights} stand for."""
+        """Write the files that {ini} and {weights} stand for."""
         name, write = WEIGHT_FORMATS[self.weights_format]
         write(model.weights, folder / name, self.ini)
 
-    def _attempt(self, corpus: Corpus, place: DecodingPlace, folder: Path, attempt: Path) -> NBest:
+    def _attempt(self, corpus: ParallelText, place: DecodingPlace, folder: Path, attempt: Path) -> NBest:
         name = WEIGHT_FORMATS[self.weights_format][0]
         files = {
             "ini": folder / name,
@@ -221,7 +321,7 @@ class CommandDecoder:
             found = f"exit code {code}" if code > 0 else f"its end by signal {-code} ({_signal_name(-code)})"
             raise self._error(attempt, "exit code 0", found)
 
-    def _read(self, listed: Path, corpus: Corpus, attempt: Path, *, threads: int) -> NBest:
+    def _read(self, listed: Path, corpus: ParallelText, attempt: Path, *, threads: int) -> NBest:
         try:
             options = ReadOptions(source=corpus.source, size=self.size, threads=threads)
             return corpus.attached(read(listed, options, format=self.format), str(listed), threads=threads)
@@ -287,7 +387,7 @@ class GraphDecoder:
         files = {name: [digest(path) for path in paths] for name, paths in self.graphs.items()}
         return {"command": "graphs", "size": self.size, "names": self.names, "graphs": files}
 
-    def decode(self, model: Model, corpus: Corpus, place: DecodingPlace) -> NBest:
+    def decode(self, model: Model, corpus: ParallelText, place: DecodingPlace) -> NBest:
         nbest = kbest_nbest(
             self.graphs[corpus.name],
             model,
@@ -298,3 +398,82 @@ class GraphDecoder:
             report=place.tick,
         )
         return corpus.attached(nbest, self.graphs[corpus.name][0], threads=place.threads)
+
+
+@dataclass(frozen=True)
+class ReferenceDecoder:
+    """The decoder of this package on the sentences of the run; tables are read once, and only what these sentences need."""
+
+    phrase_table: str
+    lm: str
+    reordering_table: str | None
+    search: SearchOptions
+    sentences: tuple[str, ...]  # all that will be decoded
+    extra: tuple[str, ...] = ()  # features to list besides those that the model uses
+    size: int = 100
+    maker: FeatureMaker = field(default_factory=FeatureMaker, repr=False)  # has the files that a model's templates read
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        only = list(dict.fromkeys(self.sentences))
+        system = PhraseSystem.load(phrase_table=self.phrase_table, lm=self.lm, reordering_table=self.reordering_table, only=only)
+        return Decoder(system, Model({}), self.search, extra=self.extra, maker=self.maker)
+
+    def templates(self, plan: FeaturePlan) -> SearchTemplates:
+        """A plan on the tables: all the features that its templates can give."""
+        return SearchTemplates(self.decoder.system, plan, self.maker)
+
+    def with_model(self, model: Model, templates: SearchTemplates | None = None) -> Decoder:
+        """The decoder with a model, which may name the penalty for unknown words: as in Moses it counts and is not listed.
+
+        It is a rule (no word is left that a known phrase could translate) rather than a taste: no tuner is to see it. A model
+        whose trees ask for it, or a user who does, gets it listed as any other feature.
+        """
+        asked = {*self.extra}.union(*(tree.features() for tree in model.trees))
+        if UNKNOWN in asked:
+            return replace(self.decoder, model=model, templates=templates)
+        weights = {name: w for name, w in model.weights.items() if name != UNKNOWN}
+        hidden = model.weights.get(UNKNOWN, 0.0)
+        return replace(self.decoder, model=replace(model, weights=weights), unknown_weight=hidden, templates=templates)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "decoder"}  # another process reads its own
+
+    def check_trees(self, level: str) -> None:
+        if level == "global":
+            raise InputError("expected trees of level local, found global: search cannot score them; rerank lists with them")
+
+    def check_templates(self) -> None:
+        """All that search can have is scored in search."""
+
+    def made_from(self) -> dict[str, Any]:
+        files = {name: getattr(self, name) for name in ("phrase_table", "lm", "reordering_table")}
+        return {
+            "command": "reference",
+            **{name: digest(path) if path else None for name, path in files.items()},
+            **asdict(self.search),
+            "extra": self.extra,
+            "size": self.size,
+        }
+
+    def decode(self, model: Model, corpus: ParallelText, place: DecodingPlace) -> NBest:
+        nbest = self.list(model, corpus.source, threads=place.threads, tick=place.tick)
+        return corpus.attached(nbest, corpus.name, threads=place.threads)
+
+    def list(
+        self,
+        model: Model,
+        sentences: Sequence[str],
+        *,
+        threads: int = 1,
+        tick: Callable[[int], None] = lambda done: None,
+        templates: SearchTemplates | None = None,
+    ) -> NBest:
+        """n-best lists without references of some sentences, numbered from 0. ``templates``: of a model that is still learnt."""
+
+        def counted() -> Iterator[Decoded]:
+            for done, result in enumerate(self.with_model(model, templates).decode_all(sentences, threads=threads), 1):
+                tick(done)
+                yield result
+
+        return collect(counted(), self.size)

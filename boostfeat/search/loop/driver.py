@@ -2,31 +2,154 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from ...core.errors import InputError, counted
+from ... import __version__
+from ...core.errors import InputError, clip_json, counted, refuse_newer
 from ...core.files import digest_lines, only_writer
 from ...core.machine import seconds_since
-from ...core.strict_json import write_json
+from ...core.options import check, option
+from ...core.strict_json import object_of, read_json, write_json
 from ...features.feature_maker import with_plan
 from ...lists.agreement import check_agreement
 from ...lists.choices import Scorer, decoder_choice
 from ...lists.feature_range import range_warnings
 from ...lists.merging import merge
 from ...lists.nbest import NBest
+from ...lists.store import read_store, write_store
 from ...metrics.metric import metric_of, shown
 from ...metrics.significance import approximate_randomisation, exact_sums
 from ...model.model import Model
-from .decoders import Corpus, Decoder, DecodingPlace
-from .learners import Learner, LearningTask, Tick, no_tick, rescaled, scale_to, share_change
-from .loop_features import LoopFeatures
-from .loop_folder import LoopFolder
-from .loop_options import LoopOptions
+from .decoders import DecodingPlace, LoopDecoder, ParallelText
+from .learners import Learner, LearningTask, LoopFeatures, Tick, no_tick, rescaled, scale_to, share_change
 from .moses_decoder import without_trees
+
+VERSION = 1
+ITERATIONS = "Iterations"
+
+
+@dataclass(frozen=True)
+class LoopOptions:
+    """When the loop ends, what it learns from, and which iteration's model it gives."""
+
+    max_iterations: int = option(10, "Of learning and decoding, at most", least=1, group=ITERATIONS)
+    accumulate: int = option(
+        -1,
+        "Learn from the newest list and N before it; -1: all",
+        least=-1,
+        group=ITERATIONS,
+        rare=True,
+    )
+    min_weight_change: float = option(
+        1e-5,
+        "End when no weight's share of all changes by so much",
+        least=0,
+        group=ITERATIONS,
+        rare=True,
+    )
+    patience: int = option(3, "End after N iterations without a better select", least=1, group=ITERATIONS)
+    gain: str = option("bleu", "What is learnt, or chrf, ter, wer", group=ITERATIONS)
+    metric: str = option("", "Chooses iterations: bleu-sbp, or that of the gain", group=ITERATIONS)
+    pick: str = option(
+        "auto",
+        "Of auto (select, else dev when --online, else last), select, dev, last",
+        choices=("auto", "select", "dev", "last"),
+        group=ITERATIONS,
+    )
+    rescale: bool = option(
+        True, "Decode at the scale of the first weights, which pruning is set for", group=ITERATIONS, rare=True
+    )
+    seed: int = option(0, "Seed of all random choices", least=0, most=inf, group="Common")
+
+    STOPPING = ("max_iterations", "min_weight_change", "patience", "pick")  # a run may go on with other ones
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metric", self.metric or ("bleu-sbp" if self.gain == "bleu" else self.gain))
+        check(self)
+
+    def made_from(self) -> dict[str, Any]:
+        """Options that may not change when a run goes on. The learner says what it learns."""
+        return {name: value for name, value in asdict(self).items() if name not in (*self.STOPPING, "gain")}
+
+
+@dataclass(frozen=True)
+class LoopFolder:
+    """RUN/: config.json (what the run is made from), iteration-NN/ (model, lists, logs, state), results.json and model.json.
+
+    Every file is whole or absent, and an iteration's state.json is its last: what a killed run has is not done again.
+    """
+
+    path: Path
+
+    def iteration(self, k: int) -> Path:
+        return self.path / f"iteration-{k:02d}"
+
+    def open(self, made_from: Mapping[str, Any], *, resume: bool, force: bool) -> None:
+        """Make the folder, or check that what is there belongs to the same run; ``force`` removes it."""
+        made_from = json.loads(
+            json.dumps({**made_from, "version": __version__})
+        )  # tuples become lists, as they are when read back
+        config = read_json(self.path / "config.json")
+        if isinstance(config, dict):
+            refuse_newer(str(self.path), config.get("boostfeat"), "loop", VERSION)
+        found = self.path.is_dir() and any(self.path.glob("iteration-*"))
+        if found and force:
+            self._clear(config)
+        elif found and not resume:
+            raise InputError(f"{self.path}: expected a new folder, found an earlier run; --resume goes on, --force replaces it")
+        elif found:
+            old = object_of(config, "made_from")
+            for name in {**made_from, **old}:
+                if old.get(name) != made_from.get(name):
+                    was, now = clip_json(old.get(name)), clip_json(made_from.get(name))
+                    raise InputError(
+                        f"{self.path}: expected the run's own {name} {was}, found {now}; give the same, or choose another -o"
+                    )
+        write_json(self.path / "config.json", {"boostfeat": f"loop/{VERSION}", "made_from": made_from})
+
+    def _clear(self, config: Mapping[str, Any] | None) -> None:
+        if config is None or not str(config.get("boostfeat", "")).startswith("loop/"):
+            raise InputError(f"{self.path}: expected an earlier run of 'boostfeat loop' to replace, found another folder")
+        for entry in self.path.iterdir():
+            if re.fullmatch(r"iteration-\d+", entry.name):
+                shutil.rmtree(entry)
+        for name in ("results.json", "model.json"):
+            (self.path / name).unlink(missing_ok=True)
+
+    # -- an iteration ------------------------------------------------------------------------------------------------
+
+    def state(self, k: int) -> dict[str, Any] | None:
+        """Read what an iteration that is finished has kept."""
+        return read_json(self.iteration(k) / "state.json")
+
+    def finish(self, k: int, state: Mapping[str, Any]) -> None:
+        write_json(self.iteration(k) / "state.json", state)
+
+    def model(self, k: int) -> Model:
+        return Model.load(self.iteration(k) / "model.json")
+
+    def has_model(self, k: int) -> bool:
+        return (self.iteration(k) / "model.json").exists()
+
+    def list(self, k: int, name: str) -> NBest:
+        return read_store(self.iteration(k) / f"{name}.nbest")
+
+    def has_list(self, k: int, name: str) -> bool:
+        return (self.iteration(k) / f"{name}.nbest").exists()
+
+    def keep_list(self, k: int, name: str, nbest: NBest) -> NBest:
+        """The list as it is read back, so that an interrupted run goes on with the same bits."""
+        write_store(nbest, self.iteration(k) / f"{name}.nbest")
+        return self.list(k, name)
+
 
 REPORTED = ("bleu", "bleu-sbp")
 
@@ -43,8 +166,8 @@ class Result:
 
 
 def run_loop(
-    corpora: Sequence[Corpus],
-    decoder: Decoder,
+    corpora: Sequence[ParallelText],
+    decoder: LoopDecoder,
     learner: Learner,
     start: Model,
     run: str | Path,
@@ -55,7 +178,7 @@ def run_loop(
     force: bool = False,
     allow_missing: bool = False,
     features: LoopFeatures | None = None,
-    tests: Sequence[Corpus] = (),
+    tests: Sequence[ParallelText] = (),
     report: Callable[[str], None] = lambda note: None,
     warn: Callable[[str], None] = lambda note: None,
     tick: Tick = no_tick,
@@ -110,8 +233,8 @@ def run_loop(
 class _Loop:
     """The run under way: its lists are kept up as iterations come, whether done now or before an interruption."""
 
-    corpora: Sequence[Corpus]
-    decoder: Decoder
+    corpora: Sequence[ParallelText]
+    decoder: LoopDecoder
     learner: Learner
     start: Model
     folder: LoopFolder
@@ -161,7 +284,7 @@ class _Loop:
             self.report(f"iteration {k}: {self.options.metric} {gains_text(done, self.options.metric)}")
         return done
 
-    def tested(self, corpus: Corpus, picked: int) -> Mapping[str, Any]:
+    def tested(self, corpus: ParallelText, picked: int) -> Mapping[str, Any]:
         """Scores of a test set decoded with the start and with the picked model, and p of their difference by the metric."""
         lists = []
         for k in (0, picked):
@@ -174,7 +297,7 @@ class _Loop:
         start, given = (decoded_gains(nbest, self.options.metric) for nbest in lists)
         return {"name": corpus.name, "start": start, "picked": given, "p_value": approximate_randomisation(*rows, metric=metric)}
 
-    def decode(self, k: int, model: Model, corpus: Corpus) -> NBest:
+    def decode(self, k: int, model: Model, corpus: ParallelText) -> NBest:
         def tick(done: int) -> None:
             self.tick(done, len(corpus.source))
 

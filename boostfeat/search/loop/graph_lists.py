@@ -3,22 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...core.errors import InputError, counted
+from ...core.options import check, option
 from ...features.plan import FeaturePlan
 from ...lists.build import ReadOptions, assemble
 from ...lists.merging import merge
 from ...lists.nbest import NBest, SparseRows, strings
 from ...model.model import Model
-from ..graphs.edge_features import edge_vocab, with_templates
+from ..graphs.edge_features import edge_plan, with_templates
 from ..graphs.graph import Graph
 from ..graphs.graph_files import read_graphs
 from ..graphs.rescoring import kbest_nbest
 from .learners import known_names
-from .loop_options import GraphOptions
+
+GRAPHS = "Graphs and clusters"
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """Files of graphs, and how often and how much is taken from them."""
+
+    paths: Sequence[str] = option(
+        (), "Add their k-best between fits; mert: all paths", flag="graphs", metavar="FILE", group=GRAPHS
+    )
+    iterations: int = option(
+        5, "Fits and fresh lists before the last fit", least=1, flag="graph_iterations", rare=True, needs="graphs"
+    )
+    size: int = option(100, "k of the k-best of a graph", least=1, flag="graph_nbest", rare=True, needs="graphs")
+    core_names: str | None = option(
+        None, "osgx: what core=(...) holds, or the moses.ini that says it", flag="graph_names", rare=True, needs="graphs"
+    )
+    vocab: str | None = option(
+        None, "The file of 'featurize' that gave the list its features", flag="graph_vocab", rare=True, needs="graphs"
+    )
+    names: tuple[str, ...] | None = None  # of the values of core=(...) in osgx files
+    plan: FeaturePlan | None = None  # of the templates that gave the list its features, where no file holds it
+
+    def __post_init__(self) -> None:
+        check(self)
 
 
 def grown(
@@ -54,15 +80,15 @@ def grown(
 
 def fresh_list(dev: NBest, model: Model, options: GraphOptions, *, threads: int = 1) -> NBest:
     """The graphs' k-best under a model, with the features of the list and no others, so that the two can be merged."""
-    vocab = _plan(options)
+    plan = _plan(options)
     texts = dict(zip(dev.ids.tolist(), dev.source.to_pylist(), strict=True))
     fresh = kbest_nbest(
         options.paths,
         model,
         size=options.size,
         names=options.names,
-        vocab=vocab,
-        source=[texts.get(s, "") for s in range(max(texts) + 1)] if vocab else None,  # templates look at its words
+        plan=plan,
+        source=[texts.get(s, "") for s in range(max(texts) + 1)] if plan else None,  # templates look at its words
         whole=False,
         threads=threads,
     )
@@ -83,8 +109,8 @@ def graphs_of(dev: NBest, options: GraphOptions) -> dict[int, Graph]:
     """The graphs of a list's sentences, by their position in it; their edges have to have all its features."""
     where = _where(options)
     names, position = dev.feature_names, {int(sent): s for s, sent in enumerate(dev.ids.tolist())}
-    plan = _plan(options)
-    vocab = edge_vocab(plan, names) if plan else None
+    whole = _plan(options)
+    plan = edge_plan(whole, names) if whole else None
     found: dict[int, Graph] = {}
     known: set[str] = set()
     for item in read_graphs(options.paths, ReadOptions(names=options.names)):
@@ -93,7 +119,7 @@ def graphs_of(dev: NBest, options: GraphOptions) -> dict[int, Graph]:
                 f"{item.where}: expected graphs of the list's sentences, found sentence {item.sent}; give those of the list"
             )
         s = position[item.sent]
-        graph = with_templates(item.graph, vocab, source=dev.source[s].as_py()) if vocab else item.graph
+        graph = with_templates(item.graph, plan, source=dev.source[s].as_py()) if plan else item.graph
         known |= set(graph.names)
         found[s] = graph
     if lacking := [name for name in names if name not in known]:
@@ -102,7 +128,7 @@ def graphs_of(dev: NBest, options: GraphOptions) -> dict[int, Graph]:
 
 
 def _plan(options: GraphOptions) -> FeaturePlan | None:
-    """Of the templates that gave the list its features."""
+    """The plan that gave the list its features."""
     return FeaturePlan.load(options.vocab) if options.vocab else options.plan
 
 

@@ -20,13 +20,12 @@ from ...export.c import PREFIX
 from ...export.moses.feature_function import class_name
 from ...export.moses.writing import Job, table_name
 from ...features.feature_maker import plan_of
+from ...formats.fields import component
 from ...formats.moses.ini import MEMORY, Ini
-from ...formats.moses.labels import component
 from ...lists.build import assemble
 from ...lists.nbest import NBest
 from ...model.model import Model
-from .decoders import CommandDecoder
-from .weight_files import write_ini
+from .decoders import CommandDecoder, write_ini
 
 _LIST = "-f {ini} -i {input} -n-best-list {nbest} {size} distinct -report-segmentation-enriched true"
 

@@ -37,11 +37,9 @@ from ...tuners.adaptive import Adagrad, Differences, Weights
 from ...tuners.base import Features, Groups, Run, step_factors
 from ...tuners.margin import Lists, health
 from ...tuners.mira import Mira, RelativeMargin, Trace, context_scale, first_choice, learner_pass
-from ..decoder.search_templates import Templates
-from .decoders import Corpus
-from .learners import LearningTask, Tick, learnt, no_tick
-from .loop_features import LoopFeatures, with_names, without_names
-from .reference_decoder import ReferenceDecoder
+from ..decoder.search_templates import SearchTemplates
+from .decoders import ParallelText, ReferenceDecoder
+from .learners import LearningTask, LoopFeatures, Tick, learnt, no_tick, with_names, without_names
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class Fresh:
     """
 
     decoder: ReferenceDecoder
-    corpus: Corpus
+    corpus: ParallelText
     start: Model
     plan: FeaturePlan | None = None  # of templates, without the names of sparse features
     ids: dict[str, int] = field(default_factory=dict)  # sparse features -> column among them
@@ -62,7 +60,7 @@ class Fresh:
         return {f.name: getattr(self, f.name) for f in fields(self)}  # another process computes its own tables
 
     @cached_property
-    def templates(self) -> Templates | None:
+    def templates(self) -> SearchTemplates | None:
         return None if self.plan is None else self.decoder.templates(self.plan)
 
     @cached_property
@@ -118,7 +116,7 @@ class Fresh:
         """
         ids = self.ids if ids is None else ids
         model = self.model(w, ids)
-        part = Corpus(
+        part = ParallelText(
             self.corpus.name,
             tuple(self.corpus.source[s] for s in sentences),
             tuple(tuple(lines[s] for s in sentences) for lines in self.corpus.refs),
@@ -149,7 +147,7 @@ def padded(x: F64, n: int) -> F64:
 
 @dataclass
 class State:
-    """What an epoch hands to the next one; kept beside its model, so that an interrupted run goes on from there."""
+    """The state that an epoch hands to the next one; kept beside its model, so that an interrupted run goes on from there."""
 
     w: F64  # [D] the last weights
     total: F64  # [D] the sum of the epochs' mean weights less the start's: a weight nobody moves keeps every bit
@@ -196,7 +194,7 @@ class State:
 
     @classmethod
     def load(cls, path: Path, new: State, n_dense: int | None = None) -> State:
-        """What save has written for a run that started as ``new``; its sparse features are new to that."""
+        """Read what save has written for a run that started as ``new``; its sparse features are new to that."""
         try:
             with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as columns:
                 state = cls(**{f.name: np.asarray(columns[f.name]) for f in fields(cls)})  # bytes where it is no array
@@ -221,7 +219,7 @@ def _bad_state(path: Path, found: str) -> FormatError:
 
 @dataclass
 class Seen:
-    """What passed by while weights moved: statistics of the model's best, of oracles and of predictions, and spreads.
+    """Curves of what passed by while weights moved: statistics of the model's best, of oracles and of predictions, and spreads.
 
     These are the curves of [E12] Figures 1 to 6 and of [EMR13] section 6, of real decoding.
     """
@@ -239,7 +237,7 @@ class Seen:
         self.spread += [value for value in spread if not np.isnan(value)]
 
     def row(self, metric: Metric) -> dict[str, float]:
-        """Of the history: scores (0..100), and the mean and standard deviation of the spread."""
+        """Make a row of the history: scores (0..100), and the mean and standard deviation of the spread."""
         scores = {
             name: 100 * float(metric.score(sums)) for name, sums in zip(("dev", "oracle", "prediction"), self.sums, strict=True)
         }
@@ -253,7 +251,7 @@ class OnlineLearner:
 
     tuner: Mira | RelativeMargin | Adagrad
     decoder: ReferenceDecoder
-    corpus: Corpus
+    corpus: ParallelText
     start: Model
     groups: Groups = Groups()  # noqa: RUF009 (frozen)
     gain: str = "bleu"  # what is learnt
@@ -269,7 +267,7 @@ class OnlineLearner:
 
     @cached_property
     def metric(self) -> Metric:
-        """Of the gain. Fresh lists have texts and references, and no quality columns."""
+        """The metric of the gain. Fresh lists have texts and references, and no quality columns."""
         return metric_of(self.gain)
 
     @property
@@ -281,16 +279,15 @@ class OnlineLearner:
         return Fresh(self.decoder, self.corpus, self.start)
 
     def _open(self, task: LearningTask) -> Fresh:
-        """What makes lists; the first iteration's list teaches templates what they learn, later ones find it in the model."""
+        """Return what makes lists; the first iteration's list teaches templates, later ones find what it taught in the model."""
         if self.features is not None and "fresh" not in self.__dict__:
-            maker = self.features.maker
             plan = plan_of(task.start) or self.features.plan(task.dev, task.start, seed=task.seed, threads=task.threads)[1]
-            self.__dict__["fresh"] = Fresh(self.decoder, self.corpus, self.start, without_names(plan, maker))
+            self.__dict__["fresh"] = Fresh(self.decoder, self.corpus, self.start, without_names(plan))
         return self.fresh
 
     @cached_property
     def workers(self) -> list[Here | There]:
-        """Those of AdaGrad, for all epochs: each reads the decoder's tables once. A single one is this process."""
+        """Workers of AdaGrad, for all epochs: each reads the decoder's tables once. A single one is this process."""
         assert isinstance(self.tuner, Adagrad)
         n, job = self.tuner.workers, partial(batch_gradient, self.tuner, self.fresh, gain=self.gain)
         return [There(job) for _ in range(n)] if n > 1 else [Here(job)]
@@ -525,7 +522,7 @@ def batch_gradient(
 
 
 def seen_in(nbest: NBest, scores: F64, gains: F64, metric: Metric) -> Seen:
-    """Of fresh lists with scores and gains [H]: the oracle has the highest gain, the prediction is the model's best."""
+    """Sum up fresh lists with scores and gains [H]: the oracle has the highest gain, the prediction is the model's best."""
     some = nbest.take(np.flatnonzero(np.diff(nbest.hyp_ptr)))
     best, oracle, worst = (best_choice(some, of) for of in (scores, gains, -scores))
     rows = [metric.rows(some, at).sum(axis=0) for at in (best, oracle, best)]
@@ -561,7 +558,7 @@ def adagrad_epoch(
     d = len(fresh.dense)
 
     def rates() -> tuple[F64, F64]:
-        """Of dense features, whose steps are in units of their typical difference, and of sparse ones."""
+        """Rates of dense features, whose steps are in units of their typical difference, and of sparse ones."""
         eta = np.where(np.arange(len(factor)) < d, tuner.dense_eta, tuner.eta)
         return eta * factor, l1
 

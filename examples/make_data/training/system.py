@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from boostfeat.core.files import open_output
+from boostfeat.formats.fields import format_features, group_names
 from boostfeat.formats.moses.ini import Ini
-from boostfeat.formats.moses.labels import format_features, group_names
 
 from .align import align
 from .bitext import make_bitext

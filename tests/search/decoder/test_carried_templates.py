@@ -22,10 +22,9 @@ from boostfeat.lists.nbest import NBest
 from boostfeat.model.model import Model
 from boostfeat.search.decoder.decoder import Decoder
 from boostfeat.search.decoder.output import collect, write_nbest
-from boostfeat.search.decoder.search_options import SearchOptions
-from boostfeat.search.decoder.search_templates import Templates
-from boostfeat.search.decoder.setup import read_setup
-from boostfeat.search.decoder.system import System
+from boostfeat.search.decoder.search_templates import SearchTemplates
+from boostfeat.search.decoder.setup import SearchOptions, read_setup
+from boostfeat.search.decoder.system import PhraseSystem
 
 UNPRUNED = SearchOptions(stack=0, beam=0, table_limit=0, distortion_limit=-1)
 NARROW = SearchOptions(stack=20)
@@ -91,7 +90,7 @@ def decoder(data: Path) -> Decoder:
     sentences = sentences_of(data)
     assert said.phrase_table is not None
     assert said.lm is not None
-    system = System.load(phrase_table=said.phrase_table, lm=said.lm, reordering_table=said.reordering_table, only=sentences)
+    system = PhraseSystem.load(phrase_table=said.phrase_table, lm=said.lm, reordering_table=said.reordering_table, only=sentences)
     return Decoder(system, Model({name: w for name, w in said.weights.items() if name in system.names}), NARROW)
 
 
@@ -142,7 +141,7 @@ def test_no_derivation_is_lost_or_mistaken(what: str, has_reordering: bool, tmp_
     if not has_reordering:
         del files["reordering_table"]
     sentence = " ".join(rng.choice(SOURCE, size=4).tolist())
-    system = System.load(**files, only=[sentence])
+    system = PhraseSystem.load(**files, only=[sentence])
     plain = Decoder(system, random_model(rng, system.names), UNPRUNED)
     every = plain.decode(sentence).nbest(10**6, distinct=False)
     raw = attach(collect(plain.decode_all([sentence]), 10**6, distinct=False), source=[sentence], refs=(), name="raw")
@@ -165,7 +164,7 @@ def test_joint_counts_come_from_the_systems_own_table(tmp_path: Path) -> None:
     """The template's values in search are those of the list; a table without counts is refused, for the template and the extra."""
     rng = np.random.default_rng(5)
     files = write_system(tmp_path, random_pairs(rng, per_phrase=2), random_ngrams(rng, 2))
-    system = System.load(**files)
+    system = PhraseSystem.load(**files)
     plain, sentences = Decoder(system, random_model(rng, system.names), NARROW), ["a b c", "d new"]
     raw = attach(collect(plain.decode_all(sentences), 9), source=sentences, refs=(), name="raw")
     maker = FeatureMaker(ResourceFiles(phrase_table=str(files["phrase_table"])))
@@ -176,7 +175,7 @@ def test_joint_counts_come_from_the_systems_own_table(tmp_path: Path) -> None:
     lines = gzip.decompress(files["phrase_table"].read_bytes()).decode().splitlines()
     bare = tmp_path / "bare"
     bare.write_text("".join(f"{' ||| '.join(line.split(' ||| ')[:4])}\n" for line in lines))
-    without = System.load(**{**files, "phrase_table": bare})
+    without = PhraseSystem.load(**{**files, "phrase_table": bare})
     assert (system.has_counts, without.has_counts) == (True, False)
     needs = "needs joint counts, and the phrase table has none in its fifth field"
     for other, what in ((model, "template 'phrase_count'"), (Model({"count.1": 1.0, "count.0": 1.0}), "the feature 'count.0'")):
@@ -188,7 +187,7 @@ def test_joint_counts_come_from_the_systems_own_table(tmp_path: Path) -> None:
 def test_products_of_features(tmp_path: Path) -> None:
     """Of templates' features, placed ones too, and of the decoder's; with weights, and tested by a tree."""
     rng = np.random.default_rng(6)
-    system = System.load(**write_system(tmp_path, random_pairs(rng, per_phrase=3), random_ngrams(rng, 2)))
+    system = PhraseSystem.load(**write_system(tmp_path, random_pairs(rng, per_phrase=3), random_ngrams(rng, 2)))
     plain, sentences = Decoder(system, random_model(rng, system.names), NARROW), ["a b c", "d new b a"]
     raw = attach(collect(plain.decode_all(sentences), 9), source=sentences, refs=(), name="raw")
     _, plan = featurized(raw, "length,position,characters")
@@ -215,7 +214,7 @@ def test_products_of_features(tmp_path: Path) -> None:
 def test_hypotheses_without_hope_are_not_missed(sign: float, tmp_path: Path) -> None:
     """As without templates (test_decoder_files), also where scores per word and their quantiles have weights of either sign."""
     rng = np.random.default_rng(5)
-    system = System.load(**write_system(tmp_path, random_pairs(rng, per_phrase=3), random_ngrams(rng, 3)))
+    system = PhraseSystem.load(**write_system(tmp_path, random_pairs(rng, per_phrase=3), random_ngrams(rng, 3)))
     plain = Decoder(system, random_model(rng, system.names), SearchOptions(stack=30))
     sentences = ["a b e c", "d c new b a"]
     raw = attach(collect(plain.decode_all(sentences), 30), source=sentences, refs=(), name="raw")
@@ -250,7 +249,7 @@ def test_units_have_the_features_that_featurize_gives(decoder: Decoder, raw: NBe
     """Static features of phrase pairs and unknown words, one by one."""
     made, plan = featurized(raw, "large,sparse")
     names = [name for name in made.feature_names if name not in raw.feature_names]
-    table = Templates(decoder.system, plan, wanted=frozenset(names))
+    table = SearchTemplates(decoder.system, plan, wanted=frozenset(names))
     row_of = {}
     for src, rows in decoder.system.table.rows.items():
         row_of |= {(src, decoder.system.table.tgt[r], decoder.system.table.align[r]): r for r in rows}

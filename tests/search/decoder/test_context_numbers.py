@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from toy_systems import stump
 
-from boostfeat.search.decoder.search_options import WINDOW
 from boostfeat.search.decoder.search_trees import FAR, context_number, known_number, move_columns, pack
+from boostfeat.search.decoder.setup import WINDOW
 from boostfeat.search.decoder.system import EDGE
 
 pytestmark = pytest.mark.quick

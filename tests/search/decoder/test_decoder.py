@@ -31,9 +31,8 @@ from boostfeat.core.errors import InputError
 from boostfeat.model.model import Model
 from boostfeat.search.decoder.decoder import Decoder
 from boostfeat.search.decoder.lattice import Derivation, Lattice
-from boostfeat.search.decoder.search_options import SearchOptions
-from boostfeat.search.decoder.setup import read_setup
-from boostfeat.search.decoder.system import System
+from boostfeat.search.decoder.setup import SearchOptions, read_setup
+from boostfeat.search.decoder.system import PhraseSystem
 from boostfeat.trees.tree import Tree
 
 UNPRUNED = SearchOptions(stack=0, beam=0, table_limit=0, distortion_limit=-1)
@@ -128,7 +127,7 @@ def test_unpruned_search_is_enumeration(
     if not has_reordering:
         del files["reordering_table"]
     words = rng.choice(SOURCE, size=4).tolist()
-    system = System.load(**files, only=[" ".join(words)])
+    system = PhraseSystem.load(**files, only=[" ".join(words)])
     decoder = Decoder(system, random_model(rng, system.names, trees), replace(UNPRUNED, distortion_limit=limit))
     every: dict[tuple[Step, ...], float] = {}
     for steps in enumerate_steps(pairs, words, limit):
@@ -162,7 +161,7 @@ def test_words_that_the_table_lacks_are_themselves(tmp_path: Path) -> None:
     """'y' is a word of the language model, 'new' and 'other' are not; in every order they are other strings."""
     rng = np.random.default_rng(2)
     pairs, ngrams = random_pairs(rng, per_phrase=1), random_ngrams(rng, 3)
-    system = System.load(**write_system(tmp_path, pairs, ngrams))
+    system = PhraseSystem.load(**write_system(tmp_path, pairs, ngrams))
     words = ["new", "y", "other", "new"]
     decoder = Decoder(system, random_model(rng, system.names), UNPRUNED)
     best: dict[str, float] = {}
@@ -190,7 +189,7 @@ def test_estimates_are_those_of_phrases_by_themselves(
     files = write_system(tmp_path, pairs, ngrams)
     if not has_reordering:
         del files["reordering_table"]
-    system = System.load(**files)
+    system = PhraseSystem.load(**files)
     model = random_model(rng, system.names, trees)
     scorer = Decoder(system, model, UNPRUNED).scorer
     linear = Model({name: w for name, w in model.weights.items() if "Reordering" not in name}, model.trees)
@@ -225,7 +224,7 @@ def test_pruned_search_finds_derivations_with_their_true_scores(tmp_path: Path, 
     """Pruning loses derivations but never changes a score."""
     rng = np.random.default_rng(5)
     pairs, ngrams = random_pairs(rng, per_phrase=3), random_ngrams(rng, 3)
-    system = System.load(**write_system(tmp_path, pairs, ngrams))
+    system = PhraseSystem.load(**write_system(tmp_path, pairs, ngrams))
     decoder = Decoder(system, random_model(rng, system.names, CONTEXT_TREES), options)
     words = ["a", "b", "e", "c", "d"]
     true = Decoder(system, decoder.model, replace(UNPRUNED, distortion_limit=6)).decode(" ".join(words))
@@ -246,7 +245,7 @@ def test_pruned_search_finds_derivations_with_their_true_scores(tmp_path: Path, 
 def test_long_sentences_and_far_jumps(tmp_path: Path) -> None:
     """Coverage is a gap and a window: 150 words decode with a limit; without one, at most a window's words do."""
     rng = np.random.default_rng(1)
-    system = System.load(**write_system(tmp_path, random_pairs(rng, per_phrase=2), random_ngrams(rng, 2)))
+    system = PhraseSystem.load(**write_system(tmp_path, random_pairs(rng, per_phrase=2), random_ngrams(rng, 2)))
     decoder = Decoder(system, random_model(rng, system.names), SearchOptions(stack=10))
     sentence = " ".join(rng.choice(SOURCE, 150).tolist())
     for limit in (0, 6, 60):
@@ -277,7 +276,7 @@ def moses(real: Path) -> tuple[Decoder, list[str], list[tuple[float, list[tuple[
         key: folder / "system" / f"{name}.xz"
         for key, name in (("phrase_table", "phrase-table.test"), ("lm", "lm.arpa"), ("reordering_table", "reordering-table.test"))
     }
-    system = System.load(**files, only=sentences)
+    system = PhraseSystem.load(**files, only=sentences)
     ini = read_setup(folder / "moses.ini")
     derivations = []
     with lzma.open(folder / "test.200.enriched.xz", "rt", encoding="utf-8") as lines:

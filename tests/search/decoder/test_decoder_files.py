@@ -34,9 +34,8 @@ from boostfeat.search.decoder import search_trees as kernel
 from boostfeat.search.decoder.decoder import Decoder
 from boostfeat.search.decoder.decoder_features import EXTRAS
 from boostfeat.search.decoder.output import collect, graph_names, write_nbest, write_search_graph
-from boostfeat.search.decoder.search_options import SearchOptions
-from boostfeat.search.decoder.setup import Setup, read_setup
-from boostfeat.search.decoder.system import CONTEXT, System
+from boostfeat.search.decoder.setup import SearchOptions, Setup, read_setup
+from boostfeat.search.decoder.system import CONTEXT, PhraseSystem
 from boostfeat.search.graphs import moses_search_graph as moses_osgx
 
 pytestmark = pytest.mark.quick
@@ -54,7 +53,7 @@ def small(tmp_path: Path) -> Small:
     """A decoder with all kinds of trees, and sentences: one is empty, some have unknown words."""
     rng = np.random.default_rng(3)
     files = write_system(tmp_path, random_pairs(rng, per_phrase=3), random_ngrams(rng, 3))
-    system = System.load(**files)
+    system = PhraseSystem.load(**files)
     model = random_model(rng, (*system.names, "UnknownWordPenalty0"), STATIC_TREES + CONTEXT_TREES + REORDERING_TREES)
     sentences = ["a b c", "", "e d new c b a", "b b a c d", "new", "d c b a d c b a"]
     return Decoder(system, model, extra=tuple(EXTRAS)), sentences, files
@@ -250,7 +249,7 @@ def test_derivations_that_do_not_cover_each_word_once(small: Small, spans: list[
 
 def test_reordering_weights_need_the_table(small: Small) -> None:
     decoder, _, files = small
-    system = System.load(phrase_table=files["phrase_table"], lm=files["lm"])
+    system = PhraseSystem.load(phrase_table=files["phrase_table"], lm=files["lm"])
     with pytest.raises(InputError, match=r"'LexicalReordering0_0', which needs a reordering table; give --reordering-table"):
         replace(decoder, system=system)
 
@@ -375,7 +374,7 @@ def test_command(small: Small, tmp_path: Path, boostfeat: Run) -> None:
     ini = read_setup(tmp_path / "moses.ini")
     assert ini.distortion_limit == 1
     assert ini.reordering_table is None
-    system = System.load(phrase_table=tmp_path / "pt.gz", lm=tmp_path / "lm.arpa")
+    system = PhraseSystem.load(phrase_table=tmp_path / "pt.gz", lm=tmp_path / "lm.arpa")
     expected = Decoder(system, Model(ini.weights), SearchOptions(distortion_limit=1), unknown_weight=1.0)
     code, out, err = boostfeat("decode", tmp_path / "in", "--ini", tmp_path / "moses.ini", "--threads", 2)
     assert code == 0, err

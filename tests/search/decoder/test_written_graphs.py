@@ -19,8 +19,8 @@ from boostfeat.model.model import Model
 from boostfeat.search.decoder import search
 from boostfeat.search.decoder.decoder import Decoder
 from boostfeat.search.decoder.output import graph_names, write_search_graph
-from boostfeat.search.decoder.search_options import SearchOptions
-from boostfeat.search.decoder.system import System
+from boostfeat.search.decoder.setup import SearchOptions
+from boostfeat.search.decoder.system import PhraseSystem
 
 pytestmark = pytest.mark.quick
 
@@ -42,7 +42,7 @@ OPTIONS = {
 def decoder(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
     """With all kinds of trees."""
     rng = np.random.default_rng(3)
-    system = System.load(
+    system = PhraseSystem.load(
         **write_system(tmp_path_factory.mktemp("system"), random_pairs(rng, per_phrase=3), random_ngrams(rng, 3))
     )
     model = random_model(rng, (*system.names, "UnknownWordPenalty0"), STATIC_TREES + CONTEXT_TREES + REORDERING_TREES)

@@ -9,7 +9,7 @@ from toy_graphs import OSGX, write
 
 from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
-from boostfeat.search.graphs.edge_features import _edge_list, edge_vocab, with_templates
+from boostfeat.search.graphs.edge_features import _edge_list, edge_plan, with_templates
 from boostfeat.search.graphs.graph_files import read_graphs
 
 pytestmark = pytest.mark.quick
@@ -23,7 +23,7 @@ def graph(tmp_path):
 def test_edges_have_what_a_list_of_them_has(graph):
     """Dense and sparse features of every edge, and those that it had; an edge without a phrase has none."""
     _, plan = featurize(_edge_list(graph, "das haus"), FeaturePlan.of("length,pt", TEMPLATES, min_count=1))
-    wanted = edge_vocab(plan, {"len.src", "len.tgt", "pt:das|the", "pt:haus|house", "other"})
+    wanted = edge_plan(plan, {"len.src", "len.tgt", "pt:das|the", "pt:haus|house", "other"})
     assert [entry.features for entry in wanted.entries] == [("len.src", "len.tgt"), ("pt:das|the", "pt:haus|house")]
     found = with_templates(graph, wanted, source="das haus")
     assert found.names == (*graph.names, "len.src", "len.tgt", "pt:das|the", "pt:haus|house")
@@ -47,9 +47,9 @@ def test_what_reads_beyond_an_edge_is_refused(graph):
     _, plan = featurize(_edge_list(graph, "das haus"), FeaturePlan.of("length,jump", TEMPLATES, min_count=1))
     jump = next(entry.features[0] for entry in plan.entries if entry.name == "jump")
     with pytest.raises(InputError, match=r"\(template 'jump'\) reads the previous span: .* or learn one with --templates length"):
-        edge_vocab(plan, {jump})
-    assert [entry.name for entry in edge_vocab(plan, {"len.src"}).entries] == ["length"]
+        edge_plan(plan, {jump})
+    assert [entry.name for entry in edge_plan(plan, {"len.src"}).entries] == ["length"]
     both = replace(plan, products=(("len.src", "len.tgt"), ("len.src", "len.diff")), n_products=2)
-    wanted = edge_vocab(both, {"len.src*len.tgt"})
+    wanted = edge_plan(both, {"len.src*len.tgt"})
     assert (wanted.products, wanted.n_products) == ((("len.src", "len.tgt"),), 1)
     assert [entry.features for entry in wanted.entries] == [("len.src", "len.tgt")]

@@ -69,7 +69,7 @@ def test_the_best_of_all_paths_are_found(graphs, model, left_out):
     assert max(sizes) < ALL
     assert every.n_hyps == pytest.approx(sum(sizes))
     wanted = model.decision_function(every)
-    found = lists(graphs, model, 20, vocab=plan)
+    found = lists(graphs, model, 20, plan=plan)
     np.testing.assert_allclose(found.score, model.decision_function(found), atol=1e-9)
     for s in range(len(every)):
         best = np.sort(wanted[every.hyp_ptr[s] : every.hyp_ptr[s + 1]])[::-1][:20]
@@ -116,11 +116,11 @@ def test_what_graphs_cannot_have_is_refused_by_name(graphs, model, monkeypatch):
     model, plan, _ = model
     monkeypatch.setattr(neighbours, "MOST", 10)
     with pytest.raises(InputError, match="at most 10 edges where nodes know their last phrase"):
-        lists(graphs, model, 5, vocab=plan)
+        lists(graphs, model, 5, plan=plan)
     linked = Entry("al", features=("al:a|b",))
     fit = r"'al:a\|b' .* reads the alignment.* rerank a list with this model, or learn one with --templates bi,lo,ro,cb,co,orient.*model1"
     with pytest.raises(InputError, match=fit):
-        lists(graphs, replace(model, weights={"al:a|b": 1.0}), 5, vocab=replace(plan, entries=(*plan.entries, linked)))
+        lists(graphs, replace(model, weights={"al:a|b": 1.0}), 5, plan=replace(plan, entries=(*plan.entries, linked)))
     path, names, _ = graphs
     with pytest.raises(InputError, match="template 'model1' needs source sentences"):
-        kbest_nbest([path], model, names=names, vocab=plan)
+        kbest_nbest([path], model, names=names, plan=plan)

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from toy_graphs import FI_EN_CORE, FOREST, HYPERGRAPH, OSGX, Edges, build, enumerate_all, fi_en_weights, hypergraphs, write
 
 from boostfeat.core.errors import FormatError, InputError
-from boostfeat.formats.moses.weight_files import read_weights
+from boostfeat.formats.moses.ini import read_weights
 from boostfeat.formats.sniffers import SNIFFERS
 from boostfeat.lists.build import ReadOptions
 from boostfeat.search.graphs import cdec_forest, moses_hypergraph

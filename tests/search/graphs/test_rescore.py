@@ -262,7 +262,7 @@ def test_templates_on_edges(osgx: Path, tmp_path: Path, boostfeat: Run, real: Pa
     model = replace(some_model(["LM0", *used]), weights=weights)
     assert any("*" in name for name in weights)
     assert any(name.startswith("shape:") for name in weights)
-    fresh = kbest_nbest([osgx], model, names=FI_EN_CORE, size=50, source=source, refs=[refs], vocab=vocab, threads=2)
+    fresh = kbest_nbest([osgx], model, names=FI_EN_CORE, size=50, source=source, refs=[refs], plan=vocab, threads=2)
     assert {*fresh.global_names} == {*made.global_names}
     np.testing.assert_allclose(model.decision_function(fresh), fresh.score, atol=1e-9)
     vocab.save(tmp_path / "vocab.json")

@@ -32,13 +32,19 @@ from boostfeat.lists.store import read_store
 from boostfeat.losses.pairs import PairOptions
 from boostfeat.metrics.significance import approximate_randomisation
 from boostfeat.model.model import Model
-from boostfeat.search.loop.decoders import CommandDecoder, Corpus
-from boostfeat.search.loop.driver import decoded_gains, pick, picked_by, run_loop, stop_reason, table_rows
+from boostfeat.search.loop.decoders import CommandDecoder, ParallelText, read_start
+from boostfeat.search.loop.driver import (
+    LoopFolder,
+    LoopOptions,
+    decoded_gains,
+    pick,
+    picked_by,
+    run_loop,
+    stop_reason,
+    table_rows,
+)
 from boostfeat.search.loop.driver import test_lines as lines_of_tests
 from boostfeat.search.loop.learners import TreeLearner, TunerLearner, rescaled, scale_to, share_change, tune
-from boostfeat.search.loop.loop_folder import LoopFolder
-from boostfeat.search.loop.loop_options import LoopOptions
-from boostfeat.search.loop.weight_files import read_start
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import Tree
 from boostfeat.tuners import TUNERS
@@ -124,15 +130,15 @@ class PoolDecoder:
     def made_from(self) -> dict[str, Any]:
         return {"size": self.size}
 
-    def decode(self, model: Model, corpus: Corpus, place: Any) -> NBest:
+    def decode(self, model: Model, corpus: ParallelText, place: Any) -> NBest:
         pool = self.pools[corpus.name]
         scores = model.decision_function(pool)
         order = np.lexsort((np.arange(len(scores)), -scores, pool.sent_of_hyp))
         return replace(pool.take_hyps(order, pool.hyp_ptr), score=scores[order]).truncate(self.size)
 
 
-def corpora_of(pools: dict[str, NBest]) -> list[Corpus]:
-    return [Corpus(n, tuple(p.source.to_pylist()), (tuple(p.refs.to_pylist()),)) for n, p in pools.items()]
+def corpora_of(pools: dict[str, NBest]) -> list[ParallelText]:
+    return [ParallelText(n, tuple(p.source.to_pylist()), (tuple(p.refs.to_pylist()),)) for n, p in pools.items()]
 
 
 @pytest.fixture(scope="module")
@@ -564,7 +570,7 @@ STAGES = ["learn", "round", "model", "decode", "list", "state", "merge"]
 def test_interrupted_at_every_stage_it_resumes_to_the_same_bytes(tmp_path, monkeypatch, stage):
     """Exhaustive where kill -9 is random: the first, second, ... visit to a stage raises, until the run gets through."""
     from boostfeat.search.loop import driver
-    from boostfeat.search.loop import loop_folder as folder
+    from boostfeat.search.loop import driver as folder
 
     class Killed(BaseException):
         pass

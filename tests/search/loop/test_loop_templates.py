@@ -17,14 +17,11 @@ from boostfeat.features.plan import Entry, FeaturePlan
 from boostfeat.features.sets import SETS
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
-from boostfeat.search.decoder.search_options import SearchOptions
-from boostfeat.search.loop.decoders import Corpus, DecodingPlace
-from boostfeat.search.loop.driver import run_loop
-from boostfeat.search.loop.learners import TunerLearner
-from boostfeat.search.loop.loop_features import LoopFeatures
-from boostfeat.search.loop.loop_options import LoopOptions
+from boostfeat.search.decoder.setup import SearchOptions
+from boostfeat.search.loop.decoders import DecodingPlace, ParallelText, ReferenceDecoder
+from boostfeat.search.loop.driver import LoopOptions, run_loop
+from boostfeat.search.loop.learners import LoopFeatures, TunerLearner
 from boostfeat.search.loop.online import OnlineLearner, batch_gradient
-from boostfeat.search.loop.reference_decoder import ReferenceDecoder
 from boostfeat.tuners.adaptive import Adagrad
 from boostfeat.tuners.mira import Mira
 from boostfeat.tuners.pro import Pro
@@ -57,8 +54,8 @@ def system(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def corpora(system) -> list[Corpus]:
-    return [Corpus.read(name, str(system / f"{name}.src"), [str(system / f"{name}.ref")]) for name in ("dev", "select")]
+def corpora(system) -> list[ParallelText]:
+    return [ParallelText.read(name, str(system / f"{name}.src"), [str(system / f"{name}.ref")]) for name in ("dev", "select")]
 
 
 @pytest.fixture(scope="module")

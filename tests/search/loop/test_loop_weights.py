@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from strategies import quick
 
 from boostfeat.core.errors import InputError
-from boostfeat.formats.moses.weight_files import read_weights
+from boostfeat.formats.moses.ini import read_weights
 from boostfeat.model.model import Model
-from boostfeat.search.loop.weight_files import WEIGHT_FORMATS, kept_weights, read_start, write_ini
+from boostfeat.search.loop.decoders import WEIGHT_FORMATS, kept_weights, read_start, write_ini
 
 pytestmark = pytest.mark.quick
 

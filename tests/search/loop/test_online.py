@@ -19,12 +19,10 @@ from boostfeat.lists.choices import first_choice
 from boostfeat.lists.store import read_store
 from boostfeat.metrics.metric import metric_of
 from boostfeat.model.model import Model
-from boostfeat.search.decoder.search_options import SearchOptions
-from boostfeat.search.loop.decoders import Corpus, DecodingPlace
-from boostfeat.search.loop.driver import run_loop
-from boostfeat.search.loop.loop_options import LoopOptions
+from boostfeat.search.decoder.setup import SearchOptions
+from boostfeat.search.loop.decoders import DecodingPlace, ParallelText, ReferenceDecoder
+from boostfeat.search.loop.driver import LoopOptions, run_loop
 from boostfeat.search.loop.online import Fresh, OnlineLearner, State, There, adagrad_epoch, batch_gradient, seen_in
-from boostfeat.search.loop.reference_decoder import ReferenceDecoder
 from boostfeat.trees.tree import Tree
 from boostfeat.tuners.adaptive import Adagrad, Weights
 from boostfeat.tuners.base import Groups
@@ -38,8 +36,8 @@ def system(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def corpora(system) -> list[Corpus]:
-    return [Corpus.read(name, str(system / f"{name}.src"), [str(system / f"{name}.ref")]) for name in ("dev", "select")]
+def corpora(system) -> list[ParallelText]:
+    return [ParallelText.read(name, str(system / f"{name}.src"), [str(system / f"{name}.ref")]) for name in ("dev", "select")]
 
 
 @pytest.fixture(scope="module")

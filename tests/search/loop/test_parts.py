@@ -16,13 +16,20 @@ from boostfeat.features.feature_maker import FeatureMaker, with_plan
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, Qualities
 from boostfeat.model.model import Model
-from boostfeat.search.decoder.search_options import SearchOptions
+from boostfeat.search.decoder.setup import SearchOptions
 from boostfeat.search.loop.decoded_comparison import StartOnce
-from boostfeat.search.loop.decoders import CommandDecoder, Corpus, DecodingPlace, GraphDecoder, _signal_name, filled
+from boostfeat.search.loop.decoders import (
+    CommandDecoder,
+    DecodingPlace,
+    GraphDecoder,
+    ParallelText,
+    ReferenceDecoder,
+    _signal_name,
+    filled,
+)
+from boostfeat.search.loop.driver import LoopFolder
 from boostfeat.search.loop.graph_lists import GraphOptions, graphs_of, grown, only_features
-from boostfeat.search.loop.loop_features import LoopFeatures
-from boostfeat.search.loop.loop_folder import LoopFolder
-from boostfeat.search.loop.reference_decoder import ReferenceDecoder
+from boostfeat.search.loop.learners import LoopFeatures
 
 
 def a_list(*sentences: str, name: str = "list") -> NBest:
@@ -96,14 +103,16 @@ def test_a_corpus_is_read_whole(tmp_path):
     for name, lines in (("src", "a\nb\n"), ("ref0", "x\ny\n"), ("ref1", "u\nv\n"), ("short", "x\n"), ("none", "")):
         (tmp_path / name).write_text(lines)
     at = {name: str(tmp_path / name) for name in ("src", "ref0", "ref1", "short", "none")}
-    assert Corpus.read("dev", at["src"], [at["ref0"], at["ref1"]]) == Corpus("dev", ("a", "b"), (("x", "y"), ("u", "v")))
+    assert ParallelText.read("dev", at["src"], [at["ref0"], at["ref1"]]) == ParallelText(
+        "dev", ("a", "b"), (("x", "y"), ("u", "v"))
+    )
     for source, refs, message in (
         (at["src"], [], f"{at['src']}: expected at least one reference (-r REF), found none; learning needs them"),
         (at["none"], [at["none"]], f"{at['none']}: expected sentences, one a line, found none; check the file"),
         (at["src"], [at["ref0"], at["short"]], f"{at['short']}: expected 2 lines, as many as {at['src']}, found 1; align them"),
     ):
         with pytest.raises(InputError) as error:
-            Corpus.read("dev", source, refs)
+            ParallelText.read("dev", source, refs)
         assert str(error.value) == message
 
 
@@ -114,8 +123,8 @@ def test_sentences_without_hypotheses_are_counted():
     refs = (("x",) * 4,)
     for source, found in ((("s", " ", "t", "u"), "sentence 2"), (("s", "r", "t", "u"), "sentence 1 and 1 more")):
         with pytest.raises(InputError, match=rf"^here: expected hypotheses of every sentence, found none of {found}$"):
-            Corpus("dev", source, refs).attached(bare, "here")
-    whole = Corpus("dev", ("s", " ", "", "u"), refs).attached(bare, "here")
+            ParallelText("dev", source, refs).attached(bare, "here")
+    whole = ParallelText("dev", ("s", " ", "", "u"), refs).attached(bare, "here")
     assert (len(whole), whole.has_stats) == (4, True)
 
 
@@ -133,7 +142,7 @@ def test_a_stand_in_for_moses_sees_what_moses_does(tmp_path):
     decoder = CommandDecoder(
         f"{sys.executable} -S {script} {{weights}} {{size}} {{iteration}} {{seed}} {{{{x}}}}", 3, "name-value"
     )
-    place, corpus = DecodingPlace(tmp_path / "it", 5, 8, 1), Corpus("dev", ("a b", "c"), (("w0", "w1"),))
+    place, corpus = DecodingPlace(tmp_path / "it", 5, 8, 1), ParallelText("dev", ("a b", "c"), (("w0", "w1"),))
     (tmp_path / "it").mkdir()
     (tmp_path / "it" / "dev.old.attempt").mkdir()
     nbest = decoder.decode(Model({"LM0": 2.0}), corpus, place)

@@ -1,4 +1,4 @@
-"""Lists of speech recognisers, each in the way of its tool. Words are units; hypotheses are best first: Rank and First."""
+"""Lists of speech recognisers and of sockeye, each in the way of its tool. Words are units."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..core.errors import FormatError, clip_json, counted
 from ..core.text import normal, split_words
 from ..lists.build import ReadOptions, with_own_lines
 from ..lists.nbest import NBest
-from ..lists.tokens import TokenBuilder, TokenHyp, TokenList
+from ..lists.tokens import TokenBuilder, TokenHyp
 from .json_objects import Keys, are_numbers, as_number, get, key_values, numbers_of, objects, texts_of
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -36,8 +36,9 @@ def read_hyporadise(path: str | Path, options: ReadOptions) -> NBest:
         keys.see({key: value for key, value in row.items() if key not in columns})
         scores = next((columns[name] for name in SCORES if name in columns), [nan] * len(texts))
         builder.sentence(sent, where)
-        if texts:
-            builder.add_list(TokenList(sent, [where] * len(texts), [normal(text) for text in texts], scores, columns))
+        for k, text in enumerate(texts):
+            features = {name: column[k] for name, column in columns.items()}
+            builder.add(TokenHyp(sent, normal(text), where, scores[k], features))
         refs.append([get(row, "output", str, where)] if "output" in row else [])
     keys.tell(path)
     nbest = builder.finish()
@@ -167,3 +168,47 @@ def read_espnet(path: str | Path, options: ReadOptions) -> NBest:
                 features = {"score": value} if value == value else {}
                 builder.add(TokenHyp(sent, normal(own[utt]), in_text + utt, value, features))
     return builder.finish()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# sockeye
+# ---------------------------------------------------------------------------------------------------------------------
+
+KNOWN = ("sentence_id", "translation", "translations", "score", "scores", "text", "reference")
+
+
+def read_sockeye(path: str | Path, options: ReadOptions) -> NBest:
+    """sockeye's ``--output-type json``: an object a line with ``sentence_id, translation(s), score(s)`` and what the input had.
+
+    Scores are negative log-probabilities, the lower the better; the feature ``score`` and the decoder's score are their
+    negatives, those of target factors score_1, score_2, ... Keys of the input that have a number for each translation are
+    features, ``text`` is the source and ``reference`` the reference. A line is a sentence, in the order of the file.
+    """
+    builder, sources, refs = TokenBuilder(options), [], []
+    keys = Keys(options, KNOWN)
+    for sent, (where, row) in enumerate(islice(objects(path), options.first)):
+        one = "translations" not in row
+        texts = [get(row, "translation", str, where)] if one else texts_of(row["translations"], where, "'translations'")
+        columns = {k: numbers_of(v, where, k) for k, v in row.items() if k not in KNOWN and is_column(v, len(texts))}
+        keys.see({key: value for key, value in row.items() if key not in columns})
+        scores = _scores(row, len(texts), where)
+        builder.sentence(sent, where)
+        for k, text in enumerate(texts):
+            features = {("score" if f == 0 else f"score_{f}"): -v for f, v in enumerate(scores[k])}
+            features |= {name: column[k] for name, column in columns.items()}
+            builder.add(TokenHyp(sent, normal(text), where, features.get("score", nan), features))
+        sources.append(get(row, "text", str, where) if "text" in row else "")
+        refs.append([get(row, "reference", str, where)] if "reference" in row else [])
+    keys.tell(path)
+    return with_own_lines(builder.finish(), source=sources, refs=refs, threads=options.threads)
+
+
+def _scores(row: dict[str, Any], n: int, where: str) -> list[list[float]]:
+    """A list of scores, one a factor, for each translation."""
+    found = row.get("scores", [row["score"]] if "score" in row else None)
+    if found is None:
+        return [[] for _ in range(n)]
+    if not isinstance(found, list) or len(found) != n:
+        count = str(len(found)) if isinstance(found, list) else "none"
+        raise FormatError(where, expected=f"scores of {n} translations", found=count, fix="repair or remove it")
+    return [numbers_of(own, where, "'scores'") if isinstance(own, list) else [as_number(own, where, "'scores'")] for own in found]
