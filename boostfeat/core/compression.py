@@ -24,12 +24,8 @@ class _ZstdReader:
     def __init__(self, raw: BinaryIO) -> None:
         self.stream = pa.CompressedInputStream(raw, "zstd")
 
-    def read(self, size: int) -> bytes:
-        data: bytes = self.stream.read_buffer(size).to_pybytes()  # its read() loses what it allocated when the data is damaged
-        return data
-
     def readinto(self, room: memoryview) -> int:
-        data = self.stream.read_buffer(len(room))
+        data = self.stream.read_buffer(len(room))  # its read() loses what it allocated when the data is damaged
         room[: data.size] = memoryview(data).cast("B")
         return int(data.size)
 
@@ -71,11 +67,11 @@ class _Streams(io.RawIOBase):
 
 
 # The content decides, not the name: a renamed .gz is read as what it is.
-DECOMPRESSORS: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
-    b"\x1f\x8b": ("gzip", lambda raw: gzip.GzipFile(fileobj=raw)),
-    b"\xfd7zXZ\x00": ("xz", lambda raw: io.BufferedReader(_Streams(raw, lzma.LZMADecompressor), _PIECE)),
-    b"BZh": ("bzip2", lambda raw: io.BufferedReader(_Streams(raw, bz2.BZ2Decompressor), _PIECE)),
-    b"\x28\xb5\x2f\xfd": ("zstd", _ZstdReader),
+DECOMPRESSORS: dict[bytes, Callable[[Any], Any]] = {
+    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
+    b"\xfd7zXZ\x00": lambda raw: io.BufferedReader(_Streams(raw, lzma.LZMADecompressor), _PIECE),
+    b"BZh": lambda raw: io.BufferedReader(_Streams(raw, bz2.BZ2Decompressor), _PIECE),
+    b"\x28\xb5\x2f\xfd": _ZstdReader,
 }
 
 # A .gz holds no name and no time: the same content is the same bytes.
@@ -83,12 +79,8 @@ COMPRESSORS: dict[str, Callable[[IO[bytes]], Any]] = {
     ".gz": lambda raw: gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0),
     ".xz": lambda raw: lzma.LZMAFile(raw, "wb", preset=3),
     ".bz2": lambda raw: bz2.BZ2File(raw, "wb"),
-    ".zst": lambda raw: _zstd_writer(raw),
+    ".zst": lambda raw: zstandard.ZstdCompressor(write_checksum=True).stream_writer(raw, closefd=False),
 }
-
-
-def _zstd_writer(raw: IO[bytes]) -> Any:
-    return zstandard.ZstdCompressor(write_checksum=True).stream_writer(raw, closefd=False)
 
 
 # A file may be decompressed to so many times its size, and to FREE_BYTES in any case. Real lists, graphs and tables (gzip, xz)
@@ -98,39 +90,15 @@ FREE_BYTES = 1 << 28
 EXPANSION_VARIABLE = "BOOSTFEAT_MAX_EXPANSION"
 
 
-class Bounded:
-    """A decompressed stream that ends with an error where it has grown beyond all measure."""
-
-    def __init__(self, stream: Any, file: Any, raw: Any, name: str) -> None:
-        self.stream, self.file, self.raw, self.name, self.at = stream, file, raw, name, 0
-
-    def read(self, size: int) -> bytes:
-        data: bytes = self.stream.read(size)
-        self._count(len(data))
-        return data
-
-    def readinto(self, room: memoryview) -> int:
-        n = int(self.stream.readinto(room) or 0)
-        self._count(n)
-        return n
-
-    def _count(self, n: int) -> None:
-        """Raise where n more bytes are too many."""
-        self.at += n
-        if self.at > FREE_BYTES and self.at > (factor := _max_expansion()) * (size := self._compressed_size()):
-            raise FormatError(
-                f"{self.name}: after {self.at} bytes of decompressed data",
-                expected=f"at most {factor:g} times the compressed data",
-                found=f"more than that from {size} bytes",
-                fix=f"if the file is to be trusted, set {EXPANSION_VARIABLE}={factor * 10:g}",
-            )
-
-    def _compressed_size(self) -> int:
-        """Of the file; of a pipe, what has come through it."""
-        return os.fstat(self.file.fileno()).st_size if self.file is self.raw else int(self.raw.raw.taken)
-
-    def close(self) -> None:
-        self.stream.close()
+def check_growth(name: str, n: int, size: int) -> None:
+    """Raise where n decompressed bytes are too many for ``size`` compressed ones."""
+    if n > FREE_BYTES and n > (factor := _max_expansion()) * size:
+        raise FormatError(
+            f"{name}: after {n} bytes of decompressed data",
+            expected=f"at most {factor:g} times the compressed data",
+            found=f"more than that from {size} bytes",
+            fix=f"if the file is to be trusted, set {EXPANSION_VARIABLE}={factor * 10:g}",
+        )
 
 
 def _max_expansion() -> float:

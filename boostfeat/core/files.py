@@ -6,12 +6,10 @@ import codecs
 import contextlib
 import errno
 import fcntl
-import gzip
 import hashlib
 import io
 import lzma
 import os
-import queue
 import shutil
 import socket
 import stat
@@ -21,18 +19,18 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextvars import ContextVar
 from math import inf
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple, TypeVar, cast
 
-from .compression import COMPRESSORS, DECOMPRESSORS, Bounded
+from .compression import COMPRESSORS, DECOMPRESSORS, check_growth
 from .errors import CANNOT_WRITE, FormatError, InputError, plain
 from .overwriting import on_read, on_write
 
 CHUNK_BYTES = 1 << 22
 LONGEST_LINE = 1 << 28  # bytes of a first line by which a format is recognised
-SMALL_FILE = 1 << 16  # bytes on disk below which a thread to read ahead costs more than it saves
 
 T = TypeVar("T")
 
@@ -41,7 +39,7 @@ on_progress: ContextVar[Callable[[str, int, int], None] | None] = ContextVar("on
 
 
 class _Replay(io.RawIOBase):
-    """Bytes that were read already, then the rest of the stream they came from (which closing this leaves open)."""
+    """The first bytes of a pipe, which were read already, then the rest of it (which closing this leaves open)."""
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
         self.head, self.rest, self.taken = io.BytesIO(head), rest, 0
@@ -49,36 +47,78 @@ class _Replay(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
-        data = self.head.read(len(buffer)) or self.rest.read(len(buffer))
-        buffer[: len(data)] = data
+    def readinto(self, room: Any) -> int:
+        data = self.head.read(len(room)) or self.rest.read(len(room))
+        room[: len(data)] = data
         self.taken += len(data)
         return len(data)
 
 
-# Pipes that read_head has looked into, decompressed, with what it saw put back; by name, standard input by itself.
-_looked_into: dict[object, tuple[BinaryIO, BinaryIO]] = {}
+class _Input:
+    """A file, or standard input for ``-``, decompressed. Errors name it, and how far it was read."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.name, self.at = str(path), 0
+        self.seen = io.BytesIO()  # what was read and put back
+        on_read(path)
+        try:
+            self.file: Any = sys.stdin.buffer if self.name == "-" else open(path, "rb")
+            head = self.file.read(8)  # not peek: a pipe may give less than a magic number at first
+            if self.file.seekable():
+                self.file.seek(-len(head), os.SEEK_CUR)
+        except OSError as error:
+            raise cannot_read(self.name, error) from None
+        self.raw: Any = self.file if self.file.seekable() else io.BufferedReader(_Replay(head, self.file), 1 << 16)
+        opener = next((opener for magic, opener in DECOMPRESSORS.items() if head.startswith(magic)), None)
+        self.stream: Any = opener(self.raw) if opener else self.raw
+
+    def readinto(self, room: memoryview | bytearray) -> int:
+        """Read into ``room``; return the byte count, 0 at the end."""
+        if n := self.seen.readinto(room):
+            return n
+        try:
+            n = self.stream.readinto(room) or 0
+        except (EOFError, lzma.LZMAError, zlib.error) as error:
+            raise self._damaged(error) from None
+        except OSError as error:  # bz2, gzip and pyarrow's zstd raise a plain OSError for bad data
+            raise (self._damaged(error) if error.errno is None else cannot_read(self.name, error)) from None
+        self.at += n
+        if self.stream is not self.raw:
+            check_growth(self.name, self.at, self._compressed_size())
+        return n
+
+    def read(self, size: int) -> bytes:
+        room = bytearray(size)
+        return bytes(memoryview(room)[: self.readinto(room)])
+
+    def close(self) -> None:
+        if self.name != "-":
+            self.stream.close()
+            self.file.close()
+
+    def _compressed_size(self) -> int:
+        """Return the size of the file; of a pipe, what has come through it."""
+        return os.fstat(self.file.fileno()).st_size if self.file is self.raw else int(self.raw.raw.taken)
+
+    def _damaged(self, error: Exception) -> FormatError:
+        return FormatError(
+            f"{self.name}: after {self.at} bytes of decompressed data",
+            expected="intact compressed data",
+            found=f"{type(error).__name__}: {error}",
+            fix="the file is truncated or damaged: copy or make it again",
+        )
+
+
+# Pipes that read_head has looked into, with what it saw put back; by name, standard input by itself.
+_looked_into: dict[object, _Input] = {}
 
 
 def _key(path: str | Path) -> object:
     return sys.stdin.buffer if str(path) == "-" else str(path)
 
 
-def _open(path: str | Path) -> tuple[BinaryIO, BinaryIO]:
-    """(decompressed stream, the file under it) of a path, or of standard input for ``-``."""
-    if (seen := _looked_into.pop(_key(path), None)) is not None:
-        return seen
-    on_read(path)
-    try:
-        file: Any = sys.stdin.buffer if str(path) == "-" else open(path, "rb")
-        head = file.read(8)  # not peek: a pipe may give less than a magic number at first
-        if file.seekable():
-            file.seek(-len(head), os.SEEK_CUR)
-    except OSError as error:
-        raise cannot_read(str(path), error) from None
-    raw = file if file.seekable() else io.BufferedReader(_Replay(head, file), 1 << 16)
-    opener = next((opener for magic, (_, opener) in DECOMPRESSORS.items() if head.startswith(magic)), None)
-    return raw if opener is None else cast(BinaryIO, Bounded(opener(raw), file, raw, str(path))), file
+def _open(path: str | Path) -> _Input:
+    return _looked_into.pop(_key(path), None) or _Input(path)
 
 
 def cannot_read(name: str, error: OSError) -> InputError:
@@ -91,48 +131,9 @@ def cannot_read(name: str, error: OSError) -> InputError:
 
 
 def _other_names(name: str) -> Iterator[str]:
-    """The same file compressed, or not."""
+    """Yield the names of the same file compressed, or not."""
     stem, suffix = os.path.splitext(name)
     yield from [name + other for other in COMPRESSORS] + [stem] * (suffix in COMPRESSORS)
-
-
-def _decompression_error(name: str, at: int, error: Exception) -> FormatError:
-    return FormatError(
-        f"{name}: after {at} bytes of decompressed data",
-        expected="intact compressed data",
-        found=f"{type(error).__name__}: {error}",
-        fix="the file is truncated or damaged: copy or make it again",
-    )
-
-
-def _read(stream: BinaryIO, size: int, name: str, at: int) -> bytes:
-    """Up to ``size`` more bytes, b"" at the end; ``at`` were read before."""
-    with _explained(name, at):
-        return stream.read(size)
-
-
-def _read_into(stream: BinaryIO, room: memoryview, name: str, at: int) -> int:
-    """The same into memory; returns how many."""
-    with _explained(name, at):
-        return cast(Any, stream).readinto(room) or 0
-
-
-@contextlib.contextmanager
-def _explained(name: str, at: int) -> Iterator[None]:
-    """Errors of reading after ``at`` bytes as errors of the input."""
-    try:
-        yield
-    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
-        raise _decompression_error(name, at, error) from None
-    except OSError as error:
-        if error.errno is None:  # bz2, gzip and pyarrow's zstd raise a plain OSError for bad data
-            raise _decompression_error(name, at, error) from None
-        raise cannot_read(name, error) from None
-
-
-def _close(path: str | Path, *streams: BinaryIO) -> None:
-    for stream in streams if str(path) != "-" else ():
-        stream.close()
 
 
 class Block(NamedTuple):
@@ -152,19 +153,16 @@ def last_line(data: bytearray, end: int) -> int:
 
 def _raw_blocks(path: str | Path, size: int, cut: Callable[[bytearray, int], int], spare: list[bytearray]) -> Iterator[Block]:
     """Blocks that end where ``cut`` says (the last one where the file does; it gets its missing newline)."""
-    at, rest = 0, memoryview(b"")  # what follows the end of the block before
-    stream, file = _open(path)
-    if stream is file and os.path.isfile(path):
-        size = min(size, os.path.getsize(path) + (1 << 12))  # memory is set to 0: of a short file that took most of the time
-    try:
+    rest = memoryview(b"")  # what follows the end of the block before
+    with contextlib.closing(_open(path)) as stream:
         while True:
             data = spare.pop() if spare else bytearray(size + 1)
             if len(data) < 2 * len(rest) + 2:  # more than a block is one line, or one sentence
                 data = bytearray(2 * len(rest) + size + 2)
             n = len(rest)
             data[:n] = rest
-            while n < len(data) - 1 and (more := _read_into(stream, memoryview(data)[n:-1], str(path), at)):
-                at, n = at + more, n + more
+            while n < len(data) - 1 and (more := stream.readinto(memoryview(data)[n:-1])):
+                n += more
             if n < len(data) - 1:
                 break
             end = cut(data, n)
@@ -176,66 +174,50 @@ def _raw_blocks(path: str | Path, size: int, cut: Callable[[bytearray, int], int
         if n:
             data[n] = 10
             yield Block(data, n + (data[n - 1] != 10))
-    finally:
-        _close(path, stream, file)
 
 
 def read_blocks(
     path: str | Path, size: int, cut: Callable[[bytearray, int], int] = last_line, spare: list[bytearray] | None = None
 ) -> Iterator[Block]:
-    """Whole lines in blocks of about ``size`` bytes; those of all but small files are decompressed ahead in a thread.
-
-    Decompressors release the GIL, so parsing and decompression overlap. Memory that is put into ``spare`` is used again.
-    """
-    report, at, known = on_progress.get(), 0, os.path.isfile(path)
-    total = os.path.getsize(path) if known else 0
-    blocks = _raw_blocks(path, size, cut, [] if spare is None else spare)
-    for block in blocks if known and total < SMALL_FILE else _ahead(blocks):
+    """Whole lines in blocks of about ``size`` bytes, decompressed ahead in a thread. What is put into ``spare`` is used again."""
+    report, at = on_progress.get(), 0
+    total = os.path.getsize(path) if os.path.isfile(path) else 0
+    for block in _ahead(_raw_blocks(path, size, cut, [] if spare is None else spare)):
         at += block.end
         yield block
         if report:
             report(str(path), at, total)
 
 
-def read_chunks(path: str | Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
-    """The same as bytes."""
+def read_chunks(path: str | Path, size: int | None = None) -> Iterator[bytes]:
+    """Whole lines in chunks of about ``size`` bytes."""
     spare: list[bytearray] = []
-    for block in read_blocks(path, size, spare=spare):
+    for block in read_blocks(path, size or CHUNK_BYTES, spare=spare):
         chunk = block.text()
         spare.append(block.data)
         yield chunk
 
 
-def _ahead(chunks: Iterator[T]) -> Iterator[T]:
-    """The same, a few chunks made before they are asked for."""
-    ahead: queue.Queue[T | BaseException | None] = queue.Queue(maxsize=2)
-    stop = threading.Event()
+def _ahead(blocks: Iterator[T]) -> Iterator[T]:
+    """Blocks, each made while the one before is used: decompressors release the GIL. No daemon keeps a command from ending."""
+    coming = _started(blocks)
+    while (block := coming.result()) is not None:
+        coming = _started(blocks)
+        yield block
 
-    def put(item: T | BaseException | None) -> None:
-        while not stop.is_set():
-            with contextlib.suppress(queue.Full):
-                ahead.put(item, timeout=0.1)
-                return
+
+def _started(blocks: Iterator[T]) -> Future[T | None]:
+    """The next block, which a thread makes; None at the end."""
+    future: Future[T | None] = Future()
 
     def work() -> None:
         try:
-            for chunk in chunks:
-                put(chunk)
-                if stop.is_set():
-                    return
-            put(None)
+            future.set_result(next(blocks, None))
         except BaseException as error:  # handed to the consumer, which raises it
-            put(error)
+            future.set_exception(error)
 
-    thread = threading.Thread(target=work, name="boostfeat-read", daemon=True)
-    thread.start()
-    try:
-        while (item := ahead.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-    finally:
-        stop.set()
+    threading.Thread(target=work, name="boostfeat-read", daemon=True).start()
+    return future
 
 
 def read_head(path: str | Path, size: int = 1 << 16, *, whole_line: bool = False) -> bytes:
@@ -243,56 +225,39 @@ def read_head(path: str | Path, size: int = 1 << 16, *, whole_line: bool = False
 
     With ``whole_line``, more bytes are read where the first line has more (but not without end).
     """
-    stream, file = _open(path)
-    head, is_pipe = b"", str(path) == "-" or not os.path.isfile(path)
-    try:
-        while len(head) < size and (more := _read(stream, size - len(head), str(path), len(head))):
+    stream, head, is_file = _open(path), b"", str(path) != "-" and os.path.isfile(path)
+    with contextlib.closing(stream) if is_file else contextlib.nullcontext():
+        while len(head) < size and (more := stream.read(size - len(head))):
             head += more
             if whole_line and len(head) == size < LONGEST_LINE and b"\n" not in more and b"\0" not in head[: 1 << 16]:
                 size *= 4
-        if is_pipe:
-            _looked_into[_key(path)] = (io.BufferedReader(_Replay(head, stream), 1 << 16), file)
-    finally:
-        if not is_pipe:
-            _close(path, stream, file)
+    if not is_file:
+        stream.seen = io.BytesIO(head)
+        _looked_into[_key(path)] = stream
     return head if len(head) < size else head[: head.rfind(b"\n") + 1] or head
 
 
 def read_bytes(path: str | Path) -> bytes:
     """All of a file, decompressed."""
-    at, parts = 0, []
-    stream, file = _open(path)
-    try:
-        while block := _read(stream, CHUNK_BYTES, str(path), at):
-            at += len(block)
-            parts.append(block)
-    finally:
-        _close(path, stream, file)
-    return b"".join(parts)
+    with contextlib.closing(_open(path)) as stream:
+        return b"".join(iter(lambda: stream.read(CHUNK_BYTES), b""))
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """(line number from 1, line without its end) for every line; text must be UTF-8."""
     number = 0
     for chunk in read_chunks(path):
-        if (text := _plain_text(chunk)) is not None:
-            for line in text[:-1].split("\n"):
-                number += 1
-                yield number, line
-            continue
-        for raw in chunk[:-1].split(b"\n"):
+        for line in _lines(chunk, path, number):
             number += 1
-            yield number, decode_line(raw, path, number)
+            yield number, line
 
 
-def _plain_text(chunk: bytes) -> str | None:
-    """The text of lines that need nothing but decoding; None where one has to be looked at."""
-    if b"\0" in chunk or b"\r" in chunk or chunk.startswith(b"\xef\xbb\xbf"):
-        return None
-    try:
-        return chunk.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
+def _lines(chunk: bytes, path: str | Path, before: int) -> Iterable[str]:
+    """Lines of a chunk that comes after ``before`` others."""
+    if not (b"\0" in chunk or b"\r" in chunk or chunk.startswith(b"\xef\xbb\xbf")):
+        with contextlib.suppress(UnicodeDecodeError):
+            return chunk[:-1].decode("utf-8").split("\n")
+    return (decode_line(raw, path, number) for number, raw in enumerate(chunk[:-1].split(b"\n"), before + 1))
 
 
 def decode_line(raw: bytes, path: str | Path, number: int) -> str:
@@ -361,27 +326,34 @@ def is_special(path: str | Path) -> bool:
 def atomic_path(path: str | Path) -> Iterator[str]:
     """A temporary name beside ``path`` that becomes ``path`` when the block ends without error."""
     is_writable_target(path)
-    target = Path(os.path.realpath(path))  # what a link points to: the link stays
-    temporary, held = "", -1
-    try:
-        if is_special(path):
+    if is_special(path):
+        with _explained(path):
             yield str(path)
-            return
-        _remove_stale(target)
-        temporary, held = _make_temporary(target)
+        return
+    target = Path(os.path.realpath(path))  # what a link points to: the link stays
+    with _explained(path), _temporary(target, folder=False) as (temporary, held):
         yield temporary
         os.fsync(held)
         os.chmod(temporary, _mode(target))
         os.replace(temporary, target)
+
+
+@contextlib.contextmanager
+def temporary_folder(target: Path) -> Iterator[Path]:
+    """A folder beside a target, for files that are renamed into place once all is well; it goes with the block."""
+    with _explained(target), _temporary(target, folder=True) as (name, _):
+        yield Path(name)
+
+
+@contextlib.contextmanager
+def _explained(path: str | Path) -> Iterator[None]:
+    """Raise what a system says of no room or no permission as an error of the output."""
+    try:
+        yield
     except OSError as error:
         if error.errno in CANNOT_WRITE:
             raise _cannot_write(path, error) from None
         raise
-    finally:
-        if temporary:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            os.close(held)
 
 
 def _mode(target: Path) -> int:
@@ -397,54 +369,47 @@ def _around(target: Path) -> tuple[str, str]:
     return f".{target.name[:32]}.", f".tmp{target.suffix[:16]}"  # a name near the limit has room for more
 
 
-def _make_temporary(target: Path, *, folder: bool = False) -> tuple[str, int]:
-    """(name, open file) beside a target. It is locked as long as it is open: who writes is alive."""
-    prefix, suffix = _around(target)
-    while True:
-        if folder:
-            name = tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=target.parent)
-            try:
-                held = os.open(name, os.O_RDONLY)
-            except FileNotFoundError:  # as below
-                continue
-        else:
-            held, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=target.parent)
-        if _lock(held) is not False and os.path.exists(name):  # else another has just taken it for a stale one
-            return name, held
+@contextlib.contextmanager
+def _temporary(target: Path, *, folder: bool) -> Iterator[tuple[str, int]]:
+    """(name, open file) of a file or folder beside a target, which goes with the block.
+
+    It is locked as long as it is open, so that what killed runs left is known: nobody holds it.
+    """
+    _remove_stale(target)
+    name, held = _make_temporary(target, folder=folder)
+    try:
+        yield name, held
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(name, ignore_errors=True) if folder else os.unlink(name)
         os.close(held)
 
 
+def _make_temporary(target: Path, *, folder: bool) -> tuple[str, int]:
+    make: Any = tempfile.mkdtemp if folder else tempfile.mkstemp
+    prefix, suffix = _around(target)
+    while True:
+        made = make(prefix=prefix, suffix=suffix, dir=target.parent)
+        with contextlib.suppress(FileNotFoundError):  # another has just taken it for a stale one
+            held, name = (os.open(made, os.O_RDONLY), made) if folder else made
+            if _lock(held) is not False and os.path.exists(name):
+                return name, held
+            os.close(held)
+
+
 def _remove_stale(target: Path) -> None:
-    """What killed runs left of this target: temporary files and folders that nobody holds."""
+    """Remove what killed runs left of this target: temporary files and folders that nobody holds."""
     prefix, suffix = _around(target)
     for name in os.listdir(target.parent):
         if name.startswith(prefix) and name.endswith(suffix) and len(name) == len(prefix) + 8 + len(suffix):
             stale = target.parent / name
             with contextlib.suppress(OSError):
-                found = os.open(stale, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                held = os.open(stale, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
                 try:
-                    if _lock(found):
+                    if _lock(held):
                         shutil.rmtree(stale) if stale.is_dir() else stale.unlink()
                 finally:
-                    os.close(found)
-
-
-@contextlib.contextmanager
-def temporary_folder(target: Path) -> Iterator[Path]:
-    """A folder beside a target, for files that are renamed into place once all is well; it goes with the block."""
-    name = ""
-    try:
-        _remove_stale(target)
-        name, held = _make_temporary(target, folder=True)
-        yield Path(name)
-    except OSError as error:
-        if error.errno in CANNOT_WRITE:
-            raise _cannot_write(target, error) from None
-        raise
-    finally:
-        if name:
-            shutil.rmtree(name, ignore_errors=True)
-            os.close(held)
+                    os.close(held)
 
 
 def _lock(file: int) -> bool | None:
@@ -463,7 +428,7 @@ def only_writer(folder: str | Path) -> Iterator[None]:
     """Make a run's folder where there is none; inside the block nobody else writes there.
 
     ``.lock`` says who does. The system's lock on it ends with its process, however that ends: what a dead run left is taken
-    over. Where files cannot be locked, its process is looked for.
+    over. Where files cannot be locked, whoever ``.lock`` names is taken to be at work.
     """
     place = Path(folder) / ".lock"
     try:
@@ -473,7 +438,7 @@ def only_writer(folder: str | Path) -> Iterator[None]:
         raise InputError(f"{folder}: expected a folder to write, found: {_why(error)}; choose another -o") from None
     try:
         os.ftruncate(file, 0)
-        os.write(file, _me().encode())
+        os.write(file, f"{os.getpid()} on {socket.gethostname()}".encode())
         yield
     finally:
         with contextlib.suppress(OSError):
@@ -486,27 +451,18 @@ def _locked(place: Path) -> int:
     while True:
         file = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
         ours = _lock(file)
+        owner = os.pread(file, 200, 0).decode("utf-8", "replace")
+        if ours is False or (ours is None and owner):
+            os.close(file)
+            who = f", process {owner}" if owner else ""
+            raise InputError(
+                f"{place.parent}: expected a folder that no run writes to, found one at work{who}; wait for it, "
+                f"or remove {place} if there is no such process"
+            )
         with contextlib.suppress(FileNotFoundError):
-            owner = os.pread(file, 200, 0).decode("utf-8", "replace")
-            if ours is False or (ours is None and _is_at_work(owner)):
-                os.close(file)
-                who = f", process {owner}" if owner else ""
-                raise InputError(f"{place.parent}: expected a folder that no run writes to, found one at work{who}; wait for it")
             if os.path.samestat(os.fstat(file), os.stat(place)):
                 return file
         os.close(file)
-
-
-def _me() -> str:
-    return f"{os.getpid()} on {socket.gethostname()}"
-
-
-def _is_at_work(owner: str) -> bool:
-    """Whether the process that a lock names may be alive: another machine's cannot be asked."""
-    pid, _, host = owner.partition(" on ")
-    if not pid.isdecimal() or owner == _me():
-        return False
-    return host != socket.gethostname() or os.path.exists(f"/proc/{pid}")
 
 
 class _Terminal(io.RawIOBase):
