@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.arrays import F64, I64
 from ..core.errors import InputError
-from ..core.machine import usable_cores
 from ..core.options import named, options_of
+from ..core.processes import usable_cores
 from ..features.feature_maker import FeatureMaker
 from ..lists.agreement import check_agreement, lacking, shared_sentences, shown
 from ..lists.choices import Scorer, best_choice

@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ..core.arrays import Array
-from ..core.machine import give_back
+from ..core.processes import give_back
 from ..features.feature_maker import FeatureMaker, with_plan
 from ..lists.feature_range import learnable
 from ..lists.merging import concat

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core.arrays import F64, in_ranges
 from ..core.kernels import kernel
-from ..core.machine import give_back
+from ..core.processes import give_back
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
 from ..lists.precision import precision_of

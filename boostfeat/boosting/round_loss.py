@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.arrays import F64, I64, gathered
-from ..core.blocks import block_ptr
+from ..core.arrays import F64, I64, block_ptr, gathered
 from ..losses.line_search import minimise_ray
 from ..losses.pairs import Pairs
 from ..losses.pairwise import PairsAt, PairsRay, PairwiseLogLoss, step_penalty

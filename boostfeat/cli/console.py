@@ -18,8 +18,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from ..core.errors import plain, plain_lines
 from ..core.files import on_progress
 from ..core.kernels import when_compiling
-from ..core.machine import seconds_since, usable_cores
 from ..core.options import check, option
+from ..core.processes import seconds_since, usable_cores
 
 FILES, LEARNING, COMMON = "Files", "Learning", "Common"  # headings of --help
 ALL_CORES = usable_cores()

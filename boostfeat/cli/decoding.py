@@ -12,8 +12,8 @@ from typing import Any
 
 from ..core.errors import InputError, counted, unknown_name
 from ..core.files import is_writable_target, open_output, read_lines
-from ..core.machine import seconds_since
 from ..core.options import argument, comma_list, methods, option
+from ..core.processes import seconds_since
 from ..core.text import split_words
 from ..features import FeaturePlan
 from ..features.feature_maker import plan_of

@@ -15,8 +15,8 @@ from ..boosting.induce import induce
 from ..boosting.options import ABLATION, RECIPES, BoostOptions, recipe
 from ..core.arrays import I64
 from ..core.errors import InputError, unknown_name
-from ..core.machine import seconds_since
 from ..core.options import named, options_of, typed
+from ..core.processes import seconds_since
 from ..features import SETS, TEMPLATES, Template
 from ..features.feature_maker import FeatureMaker
 from ..lists.choices import Scorer

@@ -1,11 +1,13 @@
-"""Array types, and the few kernels over offset arrays that everything shares."""
+"""Array types, and what everything shares: kernels over offset arrays, threads, blocks of sentences."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from functools import lru_cache
+from functools import lru_cache, reduce
+from itertools import pairwise
+from operator import add
 from threading import current_thread
 from typing import Any, TypeVar
 
@@ -21,6 +23,7 @@ I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 U8 = NDArray[np.uint8]
 Bool = NDArray[np.bool_]
+Sum = TypeVar("Sum", float, Array)
 
 
 def offsets(counts: Array) -> I64:
@@ -102,38 +105,13 @@ def add_segment_rows(ptr: I64, idx: I32, matrix: F64, out: F64) -> F64:
 
 
 @kernel
-def _count(idx, out):  # type: ignore[no-untyped-def]
-    for i in range(len(idx)):
-        out[idx[i]] += 1.0
-
-
-def occurrences(idx: I32, n: int) -> F64:
-    """How often each of 0..n-1 is among idx. As np.bincount, but without a wider copy of idx, which may be mapped."""
-    out = np.zeros(n)
-    _count(unsigned(idx), out)
-    return out
-
-
-@kernel
 def _segment_argmax(ptr, values, out):  # type: ignore[no-untyped-def]
     for s in range(len(ptr) - 1):
-        own = values[ptr[s] : ptr[s + 1]]
-        if len(own) == 0:
-            out[s] = -1
-            continue
-        a = b = c = d = own[0]  # of every fourth: no comparison waits for the last
-        for k in range(0, len(own) - 3, 4):
-            a = own[k] if own[k] > a else a
-            b = own[k + 1] if own[k + 1] > b else b
-            c = own[k + 2] if own[k + 2] > c else c
-            d = own[k + 3] if own[k + 3] > d else d
-        for k in range(len(own) - len(own) % 4, len(own)):
-            a = own[k] if own[k] > a else a
-        a, c = b if b > a else a, d if d > c else c
-        top, best = c if c > a else a, 0
-        while own[best] != top and best < len(own) - 1:
-            best += 1
-        out[s] = ptr[s] + (best if own[best] == top else 0)  # it is not a number where the first is none
+        best = ptr[s]
+        for k in range(ptr[s] + 1, ptr[s + 1]):
+            if values[k] > values[best]:
+                best = k
+        out[s] = best if ptr[s] < ptr[s + 1] else -1
 
 
 def segment_argmax(ptr: I64, values: F64, *, threads: int = 1) -> I64:
@@ -150,6 +128,21 @@ def _mix(h, word):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def _hash_row(h, words, r):  # type: ignore[no-untyped-def]
+    for j in range(words.shape[1]):
+        h = _mix(h, words[r, j])
+    return h
+
+
+@kernel
+def _is_same_row(words, q, r):  # type: ignore[no-untyped-def]
+    for j in range(words.shape[1]):
+        if words[q, j] != words[r, j]:
+            return False
+    return True
+
+
+@kernel
 def _unique_rows(a, b, first, inverse):  # type: ignore[no-untyped-def]
     """IN a[n, p], b[n, q] (uint64 words); OUT first[n] (of each distinct row), inverse[n]. Returns their number."""
     n = len(a)
@@ -160,35 +153,18 @@ def _unique_rows(a, b, first, inverse):  # type: ignore[no-untyped-def]
     mask = np.uint64(size - 1)
     distinct = 0
     for r in range(n):
-        h = np.uint64(1469598103934665603)
-        for j in range(a.shape[1]):
-            h = _mix(h, a[r, j])
-        for j in range(b.shape[1]):
-            h = _mix(h, b[r, j])
+        h = _hash_row(_hash_row(np.uint64(1469598103934665603), a, r), b, r)
         slot = (h ^ (h >> np.uint64(32))) & mask
-        while True:
-            k = table[slot]
-            if k < 0:
-                table[slot] = distinct
-                first[distinct] = r
-                inverse[r] = distinct
-                distinct += 1
-                break
-            q = first[k]
-            same = True
-            for j in range(b.shape[1]):
-                if b[q, j] != b[r, j]:
-                    same = False
-                    break
-            if same:
-                for j in range(a.shape[1]):
-                    if a[q, j] != a[r, j]:
-                        same = False
-                        break
-            if same:
-                inverse[r] = k
+        while table[slot] >= 0:
+            q = first[table[slot]]
+            if _is_same_row(b, q, r) and _is_same_row(a, q, r):
                 break
             slot = (slot + np.uint64(1)) & mask
+        if table[slot] < 0:
+            table[slot] = distinct
+            first[distinct] = r
+            distinct += 1
+        inverse[r] = table[slot]
     return distinct
 
 
@@ -270,3 +246,30 @@ def _number_by_first_use(idx, number, order):  # type: ignore[no-untyped-def]
             order[n] = idx[i]
             n += 1
     return n
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Fixed blocks of sentences: sums over a corpus are sums over its blocks, in their order. Blocks depend on the number of
+# sentences alone: where they are computed, in threads or on the machines of a cluster, does not change a bit of what comes out.
+# ---------------------------------------------------------------------------------------------------------------------
+
+MOST_BLOCKS = 64
+_SENTENCES = 64  # in a block, at least: the work of a block should dwarf the cost of calling it
+
+
+def block_ptr(n: int) -> I64:
+    """Offsets [B+1] of the blocks of n sentences."""
+    blocks = max(1, min(MOST_BLOCKS, n // _SENTENCES))
+    return np.arange(blocks + 1) * n // blocks
+
+
+def sum_in_order(parts: Iterable[Sum]) -> Sum:
+    """Their sum, from left to right: from Python 3.12 on, sum() rounds in another way."""
+    first, *others = parts
+    return reduce(add, others, first)
+
+
+def sum_blocks(rows: Array) -> Array:
+    """Σ of rows [S, n], block by block: to the last bit what blocks give that are elsewhere."""
+    ptr = block_ptr(len(rows))
+    return sum_in_order(rows[a:b].sum(axis=0) for a, b in pairwise(ptr.tolist()))

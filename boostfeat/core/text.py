@@ -1,9 +1,15 @@
-"""Words of a line as decoders count them, and what of them may be numbers."""
+"""Texts: words of a line as decoders count them, what of them may be numbers, and columns of Arrow."""
 
 from __future__ import annotations
 
 import re
+from typing import Any, TypeAlias
 
+import numpy as np
+
+from .arrays import I64, U8
+
+Strings: TypeAlias = Any  # a pyarrow.LargeStringArray without nulls; pyarrow has no types of its own
 BLANKS = " \t"  # what Moses and its kin split at; a no-break space or another Unicode blank is part of a word
 _ASCII_WORD = re.compile(r"[^ \t\n\r\v\f]+")
 
@@ -36,3 +42,18 @@ def may_be_number(text: str) -> bool:
 def ascii_words(text: str) -> list[str]:
     """The words of a text whose ends of lines are blanks too, as in neural decoders' tokens; Unicode's other blanks are not."""
     return _ASCII_WORD.findall(text)
+
+
+def string_buffers(column: Strings) -> tuple[I64, U8]:
+    """Offsets [n+1] and UTF-8 bytes of a string column, read-only and without copying. The column has no nulls."""
+    _, ptr, data = column.buffers()
+    starts = np.frombuffer(ptr, np.int64)[column.offset : column.offset + len(column) + 1] if ptr else np.zeros(1, np.int64)
+    text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    starts.flags.writeable = text.flags.writeable = False
+    return starts, text
+
+
+def has_text(column: Strings) -> bool:
+    """Whether any of the strings has a byte."""
+    ptr, _ = string_buffers(column)
+    return bool(ptr[-1] > ptr[0])

@@ -1,6 +1,6 @@
 """Boosting on a cluster [TA13 Figure 3]: the driver has the model and adds up sums, workers have the sentences.
 
-All sums are over the fixed blocks of boostfeat.core.blocks, in their order: the model does not depend on the number of workers.
+All sums are over the fixed blocks of boostfeat.core.arrays, in their order: the model does not depend on the number of workers.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from ..boosting.record import Callback
 from ..boosting.selection.template_set import Features
 from ..boosting.selection.trials import Tell, Trials
 from ..boosting.stopping import kept_rounds
-from ..core.arrays import I64
-from ..core.blocks import sum_in_order
+from ..core.arrays import I64, sum_in_order
 from ..core.errors import InputError
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import F64, I64
-from ..core.blocks import sum_in_order
+from ..core.arrays import F64, I64, sum_in_order
 from ..core.errors import InputError
 from ..lists.nbest import NBest, SparseRows
 from ..metrics.metric import metric_of

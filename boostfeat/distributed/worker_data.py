@@ -19,8 +19,7 @@ import numpy as np
 
 from .. import __version__
 from ..boosting.options import BoostOptions
-from ..core.arrays import F64, I32, I64, Array, in_threads, offsets
-from ..core.blocks import block_ptr
+from ..core.arrays import F64, I32, I64, Array, block_ptr, in_threads, offsets
 from ..core.errors import InputError
 from ..core.printed_numbers import Precision
 from ..lists.feature_range import learnable

@@ -15,7 +15,7 @@ from importlib import import_module
 from multiprocessing import resource_tracker
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from ..core.blocks import block_ptr
+from ..core.arrays import block_ptr
 from ..core.errors import InputError, counted
 from ..tuners.linear import LinearPart
 from .block_range import BlockRange

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.arrays import I64, Array
 from ..core.errors import InputError, clip
-from ..core.strings import Strings
+from ..core.text import Strings
 from ..lists.nbest import Units
 from ..lists.words import Words, parse_alignments, tokenise
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..core.arrays import F64
 from ..core.errors import InputError
-from ..core.strings import Strings
+from ..core.text import Strings
 from ..features import TEMPLATES, FeaturePlan, Resources, featurize
 from ..features.plan import Entry, product_name
 from ..features.resources import Clusters

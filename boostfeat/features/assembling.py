@@ -12,7 +12,7 @@ import pyarrow as pa
 from ..core.arrays import F64, I32, I64, frozen, offsets, owners, unique_rows
 from ..core.errors import InputError, repeated
 from ..core.kernels import kernel
-from ..core.strings import Strings, string_buffers
+from ..core.text import Strings, string_buffers
 from ..lists.nbest import NBest, SparseRows, strings
 from .scratch import Scratch
 

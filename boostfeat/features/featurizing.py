@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from ..core.arrays import F64, I32, I64
 from ..core.errors import InputError, unknown_name
-from ..core.machine import give_back
+from ..core.processes import give_back
 from ..lists.agreement import sentence_digest, sentence_digests
 from ..lists.build import ordered_union
 from ..lists.nbest import NBest, SparseRows, take_strings

@@ -13,8 +13,7 @@ from ..core.arrays import F64, I64, offsets, segment_positions
 from ..core.errors import InputError, counted
 from ..core.files import read_lines
 from ..core.kernels import kernel
-from ..core.strings import Strings
-from ..core.text import normal
+from ..core.text import Strings, normal
 from ..lists.nbest import strings
 from ..lists.words import Words, words_of
 

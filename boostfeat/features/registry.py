@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..core.errors import InputError
-from ..core.strings import has_text
+from ..core.text import has_text
 from ..lists.nbest import NBest
 from .resources import Resources
 

@@ -23,8 +23,7 @@ import pyarrow as pa
 
 from ..core.arrays import F64, I32, I64, Array, offsets
 from ..core.files import Block, decode_line, last_line, read_blocks
-from ..core.strings import Strings
-from ..core.text import split_words
+from ..core.text import Strings, split_words
 from ..lists.build import Builder, HypColumns, HypRecord, ReadOptions, UnitColumns
 from ..lists.nbest import NBest
 from .bar_kernel import (

@@ -35,8 +35,7 @@ from ..core.arrays import offsets
 from ..core.errors import FormatError, InputError, clip, counted, refuse_newer
 from ..core.files import decode, read_lines
 from ..core.strict_json import finite, no_constant, parse_json
-from ..core.strings import Strings
-from ..core.text import normal, split_words
+from ..core.text import Strings, normal, split_words
 from ..lists.build import Builder, ListRecord, ReadOptions, UnitRecord, with_stats
 from ..lists.merging import at_columns
 from ..lists.nbest import NBest, Notes, Qualities, SparseRows, largest_ratio, strings

@@ -19,8 +19,7 @@ import pyarrow as pa
 
 from ..core.arrays import F64, I32, I64, Array, first_use_order, offsets, unique_rows
 from ..core.errors import FormatError, InputError, counted
-from ..core.strings import Strings, has_text, string_buffers
-from ..core.text import normal, split_words
+from ..core.text import Strings, has_text, normal, split_words, string_buffers
 from ..metrics.bleu import bleu_stats
 from ..metrics.metric import tokenizer
 from .nbest import NBest, SparseRows, Units, strings

@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 
 from ..core.arrays import F64, HUGE, I64, Array, first_use_order, offsets, owners, segment_positions, unique_rows
 from ..core.errors import InputError, clip, counted
-from ..core.strings import Strings
-from ..core.text import split_words
+from ..core.text import Strings, split_words
 from .nbest import NBest, numbers, strings, take_strings
 from .number_files import Numbers
 from .pieces import join_pieces, scheme_of

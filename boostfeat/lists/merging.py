@@ -13,7 +13,7 @@ from scipy import sparse
 
 from ..core.arrays import I64, Array, offsets, segment_positions
 from ..core.errors import InputError
-from ..core.strings import Strings, string_buffers
+from ..core.text import Strings, string_buffers
 from .build import DENSE_SHARE, assemble, ordered_union, with_stats
 from .nbest import NBest, Notes, Qualities, SparseRows, strings, take_strings
 

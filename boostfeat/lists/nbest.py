@@ -33,7 +33,7 @@ from ..core.arrays import (
 from ..core.errors import counted, repeated
 from ..core.feature_table import linear_scores
 from ..core.html import cell, table, title
-from ..core.strings import Strings
+from ..core.text import Strings
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -22,7 +22,7 @@ from ..core.arrays import F64, I64, offsets
 from ..core.errors import FormatError, InputError, clip, clip_json, counted, repeated
 from ..core.files import decode, read_bytes, read_chunks
 from ..core.strict_json import no_constant, parse_json
-from ..core.strings import Strings
+from ..core.text import Strings
 from .nbest import strings
 
 TEXTS = ("mt", "hyp", "hypothesis", "prediction")  # columns with the hypothesis itself

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from ..core.arrays import I64, U8, Bool, offsets
 from ..core.errors import unknown_name
-from ..core.strings import Strings, string_buffers
+from ..core.text import Strings, string_buffers
 from .nbest import numbers, strings, take_strings
 from .words import Words, words_of
 

@@ -32,8 +32,7 @@ from ..core.errors import FormatError, InputError, refuse_newer
 from ..core.files import atomic_path, cannot_read, is_special, open_output, read_bytes, read_head
 from ..core.overwriting import HEAD, STORE, kind_of, on_read
 from ..core.strict_json import parse_json
-from ..core.strings import Strings
-from ..core.text import is_whole
+from ..core.text import Strings, is_whole
 from .nbest import NBest, Notes, Qualities, SparseRows, Units, numbers, strings
 
 MAGIC = b"ARROW1"

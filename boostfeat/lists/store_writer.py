@@ -16,7 +16,7 @@ import pyarrow as pa
 from ..core.arrays import I32, I64, Array, Bool, _mix
 from ..core.files import temporary_folder
 from ..core.kernels import kernel
-from ..core.strings import Strings, string_buffers
+from ..core.text import Strings, string_buffers
 from .nbest import NBest, Notes, Qualities, SparseRows, Units
 from .store import write_store
 

@@ -24,8 +24,7 @@ import pyarrow as pa
 
 from ..core.arrays import F64, HUGE, I64, Array, Bool, offsets, owners
 from ..core.errors import FormatError, clip, counted
-from ..core.strings import Strings, has_text
-from ..core.text import ascii_words, split_words
+from ..core.text import Strings, ascii_words, has_text, split_words
 from .build import ListBuilder, NameTable, ReadOptions, Triples, assemble
 from .nbest import NBest, SparseRows, Units, empty_strings, strings, take_strings
 from .pieces import MARKS, Joined, join_pieces, marked_rows, match_characters, scheme_of

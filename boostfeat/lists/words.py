@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from ..core.arrays import F64, I64, Array, Bool, offsets, owners, segment_positions
 from ..core.errors import InputError, clip
-from ..core.strings import Strings
+from ..core.text import Strings
 from .nbest import numbers, strings, take_strings
 
 

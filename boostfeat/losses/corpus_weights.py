@@ -10,8 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..core.arrays import F64, I64
-from ..core.blocks import sum_blocks
+from ..core.arrays import F64, I64, sum_blocks
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
 from ..metrics.metric import Metric

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..core.arrays import F64, HUGE, I64, in_ranges
-from ..core.blocks import sum_in_order
+from ..core.arrays import F64, HUGE, I64, in_ranges, sum_in_order
 from ..core.kernels import kernel
 from .fast_exp import exp_nonpositive, log1p_unit
 from .loss import Ray

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.arrays import F64, I32, I64, Array
 from ..core.kernels import kernel
-from ..core.strings import Strings
+from ..core.text import Strings
 from .bleu import power_of_two
 from .symbols import LETTERS, SEPARATED, Symbols, fill_rows
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.arrays import F64, I32, I64, Array
 from ..core.kernels import kernel
-from ..core.strings import Strings
+from ..core.text import Strings
 from .symbols import CHARACTERS, WORDS, Symbols, fill_rows
 
 EDITS, REF_LEN = 0, 1

@@ -16,10 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..core.arrays import I32, I64, Array, in_threads
-from ..core.blocks import block_ptr
+from ..core.arrays import I32, I64, Array, block_ptr, in_threads
 from ..core.kernels import kernel
-from ..core.strings import Strings, string_buffers
+from ..core.text import Strings, string_buffers
 from .bleu import power_of_two, space_width, split_tokens, token_id
 
 # What a symbol is:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core.arrays import F64, I64, Array
 from ..core.kernels import kernel
-from ..core.strings import Strings
+from ..core.text import Strings
 from .edits import edit_distance, symbol_places
 from .symbols import WORDS, Symbols, fill_rows, lower
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.arrays import F64, I64, frozen, in_ranges, in_threads
-from ..core.blocks import block_ptr, sum_in_order
+from ..core.arrays import F64, I64, block_ptr, frozen, in_ranges, in_threads, sum_in_order
 from ..core.kernels import kernel
 from ..lists.nbest import NBest
 from ..trees.tree import Tree

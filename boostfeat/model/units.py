@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.arrays import F64, I32, I64, add_segment_sums, in_ranges, occurrences, scatter_segments
+from ..core.arrays import F64, I32, I64, add_segment_sums, in_ranges, scatter_segments
 from ..core.errors import InputError
 from ..core.feature_table import FeatureTable
 from ..lists.nbest import NBest
@@ -89,7 +89,7 @@ class UnitSpace:
 
     def counts(self) -> F64:
         """c [V]: occurrences of each unit."""
-        return occurrences(self.unit_idx, len(self.table))
+        return scatter_segments(self.unit_ptr, self.unit_idx, np.ones(len(self)), len(self.table))
 
 
 def _put(values: F64, at: I64, n: int) -> F64:

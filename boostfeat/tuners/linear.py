@@ -11,8 +11,7 @@ import numpy as np
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
-from ..core.arrays import F64, I64, Bool, in_ranges, in_threads
-from ..core.blocks import block_ptr
+from ..core.arrays import F64, I64, Bool, block_ptr, in_ranges, in_threads
 from ..core.feature_table import linear_scores
 from ..lists.nbest import NBest, by_name
 from ..losses.loss import Loss

@@ -27,7 +27,7 @@ from synthetic import NAMES, features, worth
 
 from boostfeat.core.arrays import F64, I32, I64, Array, offsets, owners, segment_argmax, segment_positions
 from boostfeat.core.kernels import kernel
-from boostfeat.core.strings import Strings
+from boostfeat.core.text import Strings
 from boostfeat.lists.build import with_stats
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.nbest import NBest, SparseRows, Units, strings, take_strings

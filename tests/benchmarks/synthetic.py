@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from boostfeat.core.arrays import F64, Array
-from boostfeat.core.strings import Strings
+from boostfeat.core.text import Strings
 from boostfeat.lists.build import assemble, with_stats
 from boostfeat.lists.nbest import NBest, SparseRows, Units, strings
 from boostfeat.lists.store import write_store

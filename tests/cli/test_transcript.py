@@ -76,7 +76,7 @@ def session(boostfeat, tmp_path, monkeypatch):
         return 2.0 + 5.12345 * (clock["calls"] - 1)
 
     names = [f"boostfeat.cli.{module.name}" for module in pkgutil.iter_modules(commands.__path__)]
-    for here in map(importlib.import_module, [*names, "boostfeat.search.loop.driver", "boostfeat.core.machine"]):
+    for here in map(importlib.import_module, [*names, "boostfeat.search.loop.driver", "boostfeat.core.processes"]):
         if hasattr(here, "time"):
             monkeypatch.setattr(here, "time", SimpleNamespace(monotonic=monotonic))
 

@@ -27,7 +27,7 @@ from boostfeat.compare.table import latex_table, markdown_table
 from boostfeat.compare.tasks import METRICS, FeatureTask, KeptFits, write_featurized
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import only_writer
-from boostfeat.core.machine import peak_mb
+from boostfeat.core.processes import peak_mb
 from boostfeat.features.feature_maker import FeatureMaker
 from boostfeat.features.options import ResourceFiles
 from boostfeat.lists.choices import Scorer, decoder_choice, oracle_choice

@@ -162,7 +162,7 @@ def test_a_fit_on_part_of_dev(dev, select, monkeypatch, share, fold, sizes):
 
     monkeypatch.setattr(systems, "fit", fit)
     monkeypatch.setattr(systems, "time", SimpleNamespace(monotonic=lambda: 2.0))
-    monkeypatch.setattr("boostfeat.core.machine.time", SimpleNamespace(monotonic=lambda: 9.25))
+    monkeypatch.setattr("boostfeat.core.processes.time", SimpleNamespace(monotonic=lambda: 9.25))
     options = CompareOptions(metric="bleu", seed=3)
     found = systems.fitted_here(Fit(system("kbmira"), {"c": 1}, 7, share, fold), dev, Scorer(select), options, threads=2)
     (part,) = seen

@@ -11,10 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from boostfeat.core import machine, processes
+from boostfeat.core import processes
 from boostfeat.core.errors import InputError
-from boostfeat.core.machine import peak_mb
-from boostfeat.core.processes import Job, Workers
+from boostfeat.core.processes import Job, Workers, peak_mb, usable_cores
 
 pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")]
 
@@ -136,9 +135,9 @@ def test_an_interrupted_caller_ends_its_children():
 @pytest.mark.parametrize(("platform", "unit"), [("darwin", 1), ("freebsd", 1 << 10)])
 def test_memory_where_there_is_no_proc(monkeypatch, platform, unit):
     """getrusage(2): macOS counts bytes, others kilobytes."""
-    monkeypatch.setattr(machine, "open", lambda name: open("/no/such/file"), raising=False)
-    monkeypatch.setattr(machine.sys, "platform", platform)
-    monkeypatch.setattr(machine.resource, "getrusage", lambda who: SimpleNamespace(ru_maxrss=(96 << 20) // unit))
+    monkeypatch.setattr(processes, "open", lambda name: open("/no/such/file"), raising=False)
+    monkeypatch.setattr(processes.sys, "platform", platform)
+    monkeypatch.setattr(processes.resource, "getrusage", lambda who: SimpleNamespace(ru_maxrss=(96 << 20) // unit))
     assert peak_mb() == 96
 
 
@@ -146,3 +145,15 @@ def test_memory_is_in_megabytes():
     block = bytearray(64 << 20)
     assert 64 < peak_mb() < 100_000
     assert len(block) == 64 << 20
+
+
+def test_cores_are_those_that_the_process_may_use(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3, 5}, raising=False)
+    assert usable_cores() == 3
+
+
+@pytest.mark.parametrize(("count", "expected"), [(8, 8), (None, 1)])
+def test_where_a_system_does_not_say_it_is_all_or_one(monkeypatch, count, expected):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: count)
+    assert usable_cores() == expected

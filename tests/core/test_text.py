@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from boostfeat.cli.text_table import table
 from boostfeat.core.errors import plain, plain_lines
-from boostfeat.core.text import is_whole, may_be_number, normal, split_words
+from boostfeat.core.text import has_text, is_whole, may_be_number, normal, split_words, string_buffers
 from boostfeat.formats.bar_kernel import put_words
 
 OTHER_BLANKS = [c for c in map(chr, range(0x110000)) if c.isspace() and c not in " \t\n\r"]  # 25 of them
@@ -69,3 +72,28 @@ def test_what_is_shown_is_plain() -> None:
     assert plain("a\x1b[31m\nb\x9b\u202e") == r"a\x1b[31m\nb\x9b\u202e"
     assert plain_lines("a\x07\nb") == "a\\x07\nb"
     assert table([["a\nb", "\x1b"]], header=["x", "y"]) == "x        y\na\\nb  \\x1b"
+
+
+WHOLE = pa.array(["ab", "", "é", "c"], pa.large_string())
+
+
+@pytest.mark.parametrize(
+    ("column", "texts"),
+    [
+        (WHOLE, ["ab", "", "é", "c"]),
+        (WHOLE[1:3], ["", "é"]),
+        (WHOLE[1:2], [""]),
+        (WHOLE[4:], []),
+        (pa.array([], pa.large_string()), []),
+        (pa.array(["", ""], pa.large_string()), ["", ""]),
+        (pa.LargeStringArray.from_buffers(0, None, pa.py_buffer(b"")), []),
+    ],
+)
+def test_strings_are_slices_of_bytes(column, texts):
+    ptr, data = string_buffers(column)
+    assert len(ptr) == len(texts) + 1
+    assert [data[a:b].tobytes().decode() for a, b in pairwise(ptr)] == texts
+    assert len(data) > 0  # kernels may look at its first byte
+    assert not ptr.flags.writeable
+    assert not data.flags.writeable
+    assert has_text(column) == any(texts)

@@ -30,7 +30,7 @@ from boostfeat.boosting.induce import induce_on
 from boostfeat.boosting.local import Local
 from boostfeat.boosting.options import recipe
 from boostfeat.boosting.selection.template_set import Features
-from boostfeat.core.blocks import block_ptr
+from boostfeat.core.arrays import block_ptr
 from boostfeat.core.errors import InputError
 from boostfeat.distributed.block_range import BlockRange, cut_part
 from boostfeat.distributed.cluster import Cluster, boost_on, check_options

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import quick
 
-from boostfeat.core.strings import string_buffers
+from boostfeat.core.text import string_buffers
 from boostfeat.lists.nbest import strings
 from boostfeat.metrics.bleu import (
     MAX_REF_TYPES,

@@ -10,7 +10,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.core.blocks import block_ptr
+from boostfeat.core.arrays import block_ptr
 from boostfeat.lists.nbest import SparseRows, strings
 from boostfeat.model.effects import (
     linear_effects,

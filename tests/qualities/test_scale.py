@@ -13,7 +13,7 @@ import pytest
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
-from boostfeat.core.arrays import add_segment_sums, occurrences, offsets, scatter_segments
+from boostfeat.core.arrays import add_segment_sums, offsets, scatter_segments
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.lists.store import read_store
 from boostfeat.metrics import bleu
@@ -119,7 +119,6 @@ def test_sums_do_not_depend_on_threads_nor_scores_on_how_many_rows_are_scored_at
         np.testing.assert_array_equal(
             space.spread_of(np.arange(101))(np.arange(101.0)), scatter_segments(ptr, idx, np.arange(101.0), 50)
         )
-    np.testing.assert_array_equal(occurrences(idx, 60), np.bincount(idx, minlength=60))
     stats = rng.integers(0, 9, (50, 6)).astype(np.int32)
     whole = bleu.sentence_bleu(stats, alpha=0.5)
     monkeypatch.setattr(bleu, "_ROWS", 7)

@@ -16,7 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ...core.arrays import I64, in_threads
-from ...core.machine import give_back
+from ...core.processes import give_back
 from ...lists.nbest import NBest
 
 FOLDS = 3  # fits of two thirds of the sentences each: with the last fit, about three times its time

@@ -17,8 +17,7 @@ import numpy as np
 from ...core.arrays import F64, I64, Array, Bool
 from ...core.errors import InputError, counted
 from ...core.feature_table import FeatureTable
-from ...core.strings import Strings
-from ...core.text import split_words
+from ...core.text import Strings, split_words
 from ...formats.fields import component
 from ...formats.moses.ini import Ini, read_weights
 from ...formats.moses.table_files import SOURCE, TARGET, read_entries

@@ -22,7 +22,7 @@ import numpy as np
 from ...core.arrays import F64
 from ...core.errors import InputError, clip, unknown_name
 from ...core.feature_table import FeatureTable
-from ...core.strings import Strings
+from ...core.text import Strings
 from ...features import FeaturePlan
 from ...features.templates.phrase import count_features
 from ...formats.fields import score_names

@@ -21,7 +21,7 @@ from ...core.arrays import F64, I64, U8, Array
 from ...core.errors import FormatError, clip
 from ...core.files import decode, read_chunks, read_head
 from ...core.kernels import kernel
-from ...core.strings import Strings, string_buffers
+from ...core.text import Strings, string_buffers
 from ..bar_kernel import copy_slices, copy_words, find_fields, is_blank, put_bytes, read_number
 
 SOURCE, TARGET, SCORES, ALIGNMENT, COUNTS, SPARSE = range(6)

@@ -27,7 +27,7 @@ import pyarrow as pa
 from ...core.arrays import F64, I32, I64, offsets, owners
 from ...core.errors import InputError
 from ...core.kernels import kernel
-from ...core.strings import Strings
+from ...core.text import Strings
 from ...features.compute import parsed_links, split
 from ...features.feature_maker import FeatureMaker
 from ...features.featurizing import occurrence_features

@@ -15,8 +15,8 @@ from typing import Any
 from ... import __version__
 from ...core.errors import InputError, clip_json, counted, refuse_newer
 from ...core.files import digest_lines, only_writer
-from ...core.machine import seconds_since
 from ...core.options import check, option
+from ...core.processes import seconds_since
 from ...core.strict_json import object_of, read_json, write_json
 from ...features.feature_maker import with_plan
 from ...lists.agreement import check_agreement
