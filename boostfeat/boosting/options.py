@@ -32,8 +32,8 @@ class BoostOptions:
 
     level: Level = option("local", "local (units are phrases) or global (hypotheses)", choices=LEVELS, group=TREES)
     rounds: int = option(25, "Trees, at most", least=0, symbol="M", group=TREES)
-    shrinkage: float = option(1.0, "Factor of every tree's weight; 1 is the paper's", above=0, most=1, group=TREES)
-    l2: float = option(1.0, "L2 penalty on weights and steps", least=0, group=TREES)
+    shrinkage: float = option(1.0, "Factor of every tree's weight; 1 is the paper's", above=0, most=1, group=TREES, rare=True)
+    l2: float = option(1.0, "L2 penalty on weights and steps", least=0, group=TREES, rare=True)
     sparse_l2: float | str | None = option(
         None, "The same of sparse features; auto: folds choose", least=0, words=(AUTO,), group=TREES, rare=True
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import functools
 import gc
 import importlib
@@ -51,18 +50,6 @@ HINTS = {  # words that people try, and the commands that do it
 }
 
 
-class Ended(BaseException):  # not an Exception: nothing on the way up may take it for an error
-    """A command that did not come to its end: interrupted, or nobody reads its output any more."""
-
-    def __init__(self, line: str, code: int) -> None:
-        self.line, self.code = line, code
-        super().__init__(line, code)
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP: all that happens on Ctrl-C, but the exit code."""
-
-
 class _Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -78,17 +65,11 @@ class _Commands(TyperGroup):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; interruptions and closed pipes get a line or an exit code of our own, not typer's."""
+        """Run a command; return an error that typer would tell in its own way, for ``run`` to tell."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt as error:
-            raise Ended(*_interruption(error)) from None
-        except BrokenPipeError:
-            raise Ended("", 128 + signal.SIGPIPE) from None
-        except Exception:
-            if _signals:  # an import or a kernel that was interrupted may raise something else
-                raise Ended(*_interruption(KeyboardInterrupt())) from None
-            raise
+        except (KeyboardInterrupt, EOFError, OSError) as error:
+            return error
 
 
 @functools.cache
@@ -145,38 +126,47 @@ def main() -> None:
     sys.exit(code)
 
 
+def call(words: list[str]) -> int:
+    """Run a command inside this process; return its exit code where it has one of its own."""
+    result = app(words, prog_name="boostfeat", standalone_mode=False)
+    if isinstance(result, BaseException):
+        raise result
+    sys.stdout.flush()
+    if _signals:
+        raise KeyboardInterrupt  # while typer was at its own work
+    return result if isinstance(result, int) else 0
+
+
 def run() -> int:
     """Run the command of sys.argv and return its exit code."""
     try:
-        result = app(sys.argv[1:] or ["--help"], prog_name="boostfeat", standalone_mode=False)
-        sys.stdout.flush()
-        if result == 128 + signal.SIGINT and _signals:  # while typer was at its own work, and without a line
-            return _fail(*_interruption(KeyboardInterrupt()))
-        return result if isinstance(result, int) else 0
-    except _UsageError as error:
-        return _fail(_usage_line(error))
-    except OptionError as error:
-        return _fail(f"boostfeat: {error.option.typed_name}: {error.problem}")
-    except InputError as error:
-        return _fail(f"boostfeat: {error}")
-    except Ended as end:
-        return _fail(end.line, end.code)
-    except (KeyboardInterrupt, typer.Abort) as error:  # before or after the command's own work
-        return _fail(*_interruption(error))
-    except MemoryError:
-        return _fail(NO_MEMORY, 1)
-    except ImportError as error:
-        if not is_out_of_memory(error):
+        return call(sys.argv[1:] or ["--help"])
+    except BaseException as error:
+        told = _end_of(error)
+        if told is None:
             raise
-        return _fail(NO_MEMORY_TO_LOAD, 1)
-    except OSError as error:
-        if is_out_of_memory(error):
-            return _fail(NO_MEMORY, 1)
-        if error.errno == errno.EPIPE:
-            return 128 + signal.SIGPIPE
-        if error.errno not in CANNOT_WRITE:
-            raise
-        return _fail(f"boostfeat: cannot write: {os.strerror(error.errno)}; free some space or choose another output")
+        line, code = told
+        sys.stderr.write(plain(line) + "\n" if line else "")
+        return code
+
+
+def _end_of(error: BaseException) -> tuple[str, int] | None:
+    """Return what is said of an error, and the exit code; None of one that nobody expects."""
+    if _signals or isinstance(error, KeyboardInterrupt | typer.Abort):  # what was interrupted may raise anything
+        return _interruption(error)
+    if isinstance(error, _UsageError):
+        return _usage_line(error), 2
+    if isinstance(error, OptionError):
+        return f"boostfeat: {error.option.typed_name}: {error.problem}", 2
+    if isinstance(error, InputError):
+        return f"boostfeat: {error}", 2
+    if isinstance(error, MemoryError | ImportError | OSError) and is_out_of_memory(error):
+        return NO_MEMORY_TO_LOAD if isinstance(error, ImportError) else NO_MEMORY, 1
+    if isinstance(error, BrokenPipeError):
+        return "", 128 + signal.SIGPIPE
+    if isinstance(error, OSError) and error.errno in CANNOT_WRITE:
+        return f"boostfeat: cannot write: {os.strerror(error.errno)}; free some space or choose another output", 2
+    return None
 
 
 def _usage_line(error: Any) -> str:
@@ -188,24 +178,19 @@ def _usage_line(error: Any) -> str:
     return f"{path}: {error.format_message().rstrip('.')}; see '{path} --help'".replace("\n", " ")
 
 
-def _fail(line: str, code: int = 2) -> int:
-    if line:
-        sys.stderr.write(plain(line) + "\n")
-    return code
-
-
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _signals: list[int] = []  # that have come
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
     _signals.append(number)
-    raise KeyboardInterrupt if number == signal.SIGINT else Terminated  # unwinds, so that temporary files and children go
+    raise KeyboardInterrupt  # unwinds, so that temporary files and children go
 
 
 def _interruption(error: BaseException) -> tuple[str, int]:
-    """(line, exit code) of an interruption; a command that keeps something has put what into the exception."""
-    kept = str(error) or "what was not finished is not kept; the same command starts anew"
+    """Return (line, exit code); a command that keeps something has put what into the exception."""
+    kept = str(error) if isinstance(error, KeyboardInterrupt) else ""
+    kept = kept or "what was not finished is not kept; the same command starts anew"
     number = _signals[0] if _signals else signal.SIGINT
     return f"boostfeat: interrupted: {kept}", 128 + number
 

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import get_terminal_size
 from tempfile import TemporaryDirectory
 from typing import Any
-
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from ..compare.comparison_options import DECODE, CompareOptions, DecodedFiles, numbered
 from ..compare.paper_page import write_page
@@ -24,7 +18,7 @@ from ..compare.runner import Folder, all_systems
 from ..compare.runner import compare as run_comparison
 from ..compare.systems import LINEAR
 from ..compare.table import Results, fitting, same_rows, table_rows
-from ..core.errors import InputError, plain
+from ..core.errors import InputError
 from ..core.options import REQUIRED, argument, comma_list, methods, option
 from ..core.strict_json import read_json
 from ..features.feature_maker import FeatureMaker
@@ -33,10 +27,9 @@ from ..report import write_report
 from ..search.loop.decoded_comparison import Decoding, compare_decoded, loop_comparison
 from ..search.loop.decoders import CommandDecoder, LoopDecoder, read_start
 from ..search.loop.driver import LoopOptions
-from .console import FILES, Bar, Common, hide_ticker
+from .console import FILES, Bar, Common, table
 from .inputs import LIST, ListFlags, OutputFlags, feature_maker
 from .loop import reference_decoder, text_sets, with_unknown_words
-from .text_table import table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +44,8 @@ class ComparisonFlags(ListFlags):
     def compared(self, paths: Mapping[str, str], output: str, options: CompareOptions) -> Results:
         """Return the results of a comparison that says how far it is."""
         how: dict[str, Any] = {"threads": self.threads, "force": self.force, "allow_missing": self.allow_missing}
-        with Board(self) as board, going_on(output):
+        board = Board(self)
+        with going_on(output):
             talk: dict[str, Any] = {"report": board.report, "warn": self.warn, "watch": board.watch}
             return run_comparison(paths, output, options, files=self.files, **how, **talk)
 
@@ -139,13 +133,14 @@ def decoded_comparison(o: Compare, ini: str, options: CompareOptions) -> Results
         used: LoopDecoder = CommandDecoder(texts.decoder, texts.nbest, ini=ini)
         maker = FeatureMaker(o.files, seed=o.seed)
     else:
-        reference = reference_decoder(ini, texts.nbest, [*corpora, *tests], o.files, seed=o.seed)
+        reference = reference_decoder({}, ini, {}, (), texts.nbest, [*corpora, *tests], FeatureMaker(o.files, seed=o.seed))
         used, maker, start = reference, reference.maker, with_unknown_words(start)
     limits = LoopOptions(max_iterations=texts.max_iterations, gain=options.gain, metric=options.metric, seed=o.seed)
     decoding = Decoding(tuple(corpora), tuple(tests), used, start, limits, maker)
     command = [o.store, "--select", o.select, *(word for path in o.test for word in ("--test", path)), "--decode", ini]
     how: dict[str, Any] = {"command": [*command, *texts.flags()], "threads": o.threads, "force": o.force}
-    with Board(o) as board, going_on(o.output):
+    board = Board(o)
+    with going_on(o.output):
         return compare_decoded(decoding, o.output, options, **how, report=board.report, watch=board.watch)
 
 
@@ -155,47 +150,23 @@ def _files(paths: Sequence[str] | None) -> list[str]:
 
 
 class Board:
-    """Progress of a comparison: on a terminal a table that follows it, elsewhere a line for each system that is trained."""
+    """Progress of a comparison: on a terminal a row for each system, elsewhere a line for each that is trained."""
 
     def __init__(self, flags: Common) -> None:
-        self.flags, self._rows = flags, dict[str, list[str]]()
-        self._live: Live | None = None
-        self._shown = not flags.quiet and sys.stderr.isatty()
-
-    def __enter__(self) -> Board:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._live is not None:
-            self._live.stop()
-            Bar.shown -= 1
+        self.flags, self._rows = flags, dict[str, tuple[Bar, int, int]]()
 
     def report(self, note: str) -> None:
-        name, colon, text = note.partition(": ")
-        if self._shown and colon and name in self._rows:
-            self._rows[name][1] = text
-        elif self._shown:
-            self._rows.setdefault("", ["", ""])[1] = note
+        name, _, text = note.partition(": ")
+        if Bar.screen is not None and name in self._rows:
+            bar, done, total = self._rows[name]
+            bar.update(done, total or None, text)
         else:
             self.flags.say(note)
-        self._draw()
 
     def watch(self, name: str, done: int, total: int, result: object) -> None:
-        self._rows.setdefault(name, ["", ""])[0] = f"{done} of {total}" if total else ""
-        self._draw()
-
-    def _draw(self) -> None:
-        if not self._shown:
-            return
-        drawn = Table("system", "done", "", box=None, pad_edge=False)
-        for name in sorted(self._rows, key=lambda name: name == ""):
-            drawn.add_row(*(Text(plain(text)) for text in (name, *self._rows[name])))  # no markup: names may have brackets
-        if self._live is None:
-            hide_ticker()
-            self._live = Live(console=Console(stderr=True), transient=True, refresh_per_second=4)
-            Bar.shown += 1  # what else shows that a command is at work stays away
-            self._live.start()
-        self._live.update(drawn)
+        bar = self._rows[name][0] if name in self._rows else Bar(name, quiet=self.flags.quiet)
+        self._rows[name] = bar, done, total
+        bar.update(done, total or None)
 
 
 @dataclass(frozen=True, kw_only=True)

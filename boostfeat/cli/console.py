@@ -1,4 +1,4 @@
-"""Flags of every command, and how commands speak: results, messages, progress."""
+"""Flags of every command, and how commands speak: results, messages, progress, tables."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ..core.errors import plain, plain_lines
 from ..core.files import on_progress
@@ -58,7 +60,6 @@ class Common:
     def say(self, message: str) -> None:
         """Print a message on standard error."""
         if not self.quiet:
-            _Ticker.hide()
             sys.stderr.write(plain(f"boostfeat: {message}") + "\n")
 
     def warn(self, message: str) -> None:
@@ -96,7 +97,8 @@ class Common:
 
 def print_result(result: Any, text: str, *, as_json: bool) -> None:
     """Print text, or a result as one line of JSON."""
-    _Ticker.hide()
+    if Bar.screen is not None:
+        Bar.screen.stop()
     sys.stdout.write((_json_text(result) if as_json else plain_lines(text.rstrip("\n"))) + "\n")
 
 
@@ -107,90 +109,28 @@ def _json_text(result: Any) -> str:
 
 
 class Bar:
-    """A progress bar on standard error, shown on a terminal when work takes more than a moment."""
+    """A row of progress on standard error, shown on a terminal when work takes more than a moment."""
 
     PATIENCE = 0.5  # seconds of work without one
-    shown = 0  # of all bars, those that can be seen
+    screen: Progress | None = None  # rows of the command that runs; none where nothing is to be shown
 
     def __init__(self, what: str, *, quiet: bool) -> None:
         self.what, self.quiet = what, quiet
-        self._progress: Any = None
-        self._task: Any = None
+        self._row: TaskID | None = None
         self._started = time.monotonic()
 
     def update(self, done: float, total: float | None, note: str = "") -> None:
-        if self.quiet or not sys.stderr.isatty() or time.monotonic() - self._started < self.PATIENCE:
+        if self.quiet or self.screen is None or time.monotonic() - self._started < self.PATIENCE:
             return
-        if self._progress is None:
-            _Ticker.hide()
-            columns = (
-                TextColumn("{task.description}", markup=False),
-                BarColumn(),
-                TimeElapsedColumn(),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[note]}", markup=False),  # a file may be called [bold]
-            )
-            self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-            self._task = self._progress.add_task(self.what, total=total, note=plain(note))
-            self._progress.start()
-            Bar.shown += 1
-        self._progress.update(self._task, completed=done, total=total, note=plain(note))
+        if self._row is None:
+            self._row = self.screen.add_task(plain(self.what), total=None, note="")
+            self.screen.start()
+        self.screen.update(self._row, completed=done, total=total, note=plain(note))
 
     def stop(self) -> None:
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = None
-            Bar.shown -= 1
-            _Ticker.hide()
-
-
-class _Ticker:
-    """Sign that a command is at work where it has nothing else to show: its name and the time, from PATIENCE seconds on.
-
-    Whatever is written, or has a bar of its own, hides it; it comes again after as long.
-    """
-
-    now: _Ticker | None = None  # of the command that runs
-
-    def __init__(self, what: str) -> None:
-        self.what, self._lock = what, threading.RLock()
-        self._progress: Any = None
-        self._began = time.monotonic()
-        self._timer = self._wait()
-
-    def _wait(self) -> threading.Timer:
-        timer = threading.Timer(PATIENCE, self._show)
-        timer.daemon = True
-        timer.start()
-        return timer
-
-    def _show(self) -> None:
-        with self._lock:
-            if _Ticker.now is self and not Bar.shown and self._progress is None:
-                columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-                self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-                self._progress.add_task(self.what, total=None)
-                self._progress.tasks[0].start_time = self._began
-                self._progress.start()
-
-    @classmethod
-    def hide(cls) -> None:
-        if cls.now is not None:
-            cls.now._hide(again=True)
-
-    def _hide(self, *, again: bool) -> None:
-        with self._lock:
-            self._timer.cancel()
-            if self._progress is not None:
-                self._progress.stop()
-                self._progress = None
-            if again:
-                self._timer = self._wait()
-
-
-def hide_ticker() -> None:
-    """Make room for what shows progress in its own way."""
-    _Ticker.hide()
+        if self._row is not None and self.screen is not None:
+            self.screen.remove_task(self._row)
+            self._row = None
 
 
 @contextlib.contextmanager
@@ -199,18 +139,56 @@ def at_work(what: str, flags: Common, *, on_terminal: bool = False) -> Iterator[
 
     ``on_terminal``: what the command writes is what the terminal shows.
     """
-    with when_compiling(lambda: flags.say("compiling (once)")), _ticking(what, quiet=flags.quiet or on_terminal):
-        yield
+    with when_compiling(lambda: flags.say("compiling (once)")):
+        if flags.quiet or on_terminal or Bar.screen is not None or not sys.stderr.isatty():
+            yield
+            return
+        what_is_done, note = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[note]}"))
+        columns = (what_is_done, BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), note)
+        Bar.screen = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+        Bar.screen.add_task(what, total=None, note="")
+        timer = threading.Timer(PATIENCE, Bar.screen.start)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+            Bar.screen.stop()
+            Bar.screen = None
 
 
-@contextlib.contextmanager
-def _ticking(what: str, *, quiet: bool) -> Iterator[None]:
-    if quiet or _Ticker.now is not None or not sys.stderr.isatty():
-        yield
-        return
-    _Ticker.now = ticker = _Ticker(what)
-    try:
-        yield
-    finally:
-        _Ticker.now = None
-        ticker._hide(again=False)
+# ---------------------------------------------------------------------------------------------------------------------
+# Tables
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def table(rows: list[list[str]], *, header: list[str] | None = None, right: tuple[int, ...] | None = None) -> str:
+    """Aligned columns: to the right those given (default: all but the first), the others to the left."""
+    lines = [[plain(cell) for cell in row] for row in ([header, *rows] if header else rows)]
+    if not lines:
+        return ""
+    widths = [max(len(row[c]) for row in lines if c < len(row)) for c in range(max(map(len, lines)))]
+    rightmost = range(1, len(widths)) if right is None else right
+
+    def line(row: list[str]) -> str:
+        cells = [cell.rjust(w) if c in rightmost else cell.ljust(w) for c, (cell, w) in enumerate(zip(row, widths, strict=False))]
+        return "  ".join(cells).rstrip()
+
+    return "\n".join(line(row) for row in lines)
+
+
+def terminal_width() -> int | None:
+    """Of the terminal that output goes to; None where it goes elsewhere."""
+    return get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def laid_out(lines: list[list[str]], width: int | None) -> str:
+    """Names and what was found, which goes on in further lines, whole words each, where a terminal is not wide enough."""
+    names = max(len(name) for name, _ in lines)
+    room = max(1, width - names - 4) if width else sys.maxsize
+    rows = []
+    for name, found in lines:
+        parts = wrap(found, room, break_long_words=False, break_on_hyphens=False)
+        rows += [[first, "  " + part] for first, part in zip([name, *[""] * len(parts)], parts, strict=False)]
+    return table(rows, right=())

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from ..core.errors import InputError, counted, unknown_name
+from ..core.errors import InputError, counted
 from ..core.files import is_writable_target, open_output, read_lines
 from ..core.options import argument, comma_list, methods, option
 from ..core.processes import seconds_since
@@ -30,29 +30,18 @@ from ..metrics.metric import shown
 from ..model.model import Model
 from ..search.decoder.decoder import Decoded, Decoder
 from ..search.decoder.output import check_bars, graph_names, write_nbest, write_search_graph
-from ..search.decoder.setup import SearchOptions, Setup, read_setup
+from ..search.decoder.setup import SearchOptions, decoder_setup
 from ..search.decoder.system import PhraseSystem
 from ..search.graphs.graph import summarise
-from ..search.graphs.graph_files import SentenceGraph, read_graphs
+from ..search.graphs.graph_files import read_graphs
 from ..search.graphs.oracle_path import OracleOptions, corpus_oracle, edit_oracle_lists, oracle_paths
 from ..search.graphs.rescoring import EdgeScorer, RescoreOptions, rescored_lists
-from .console import FILES, Common
+from .console import FILES, Common, table
 from .inputs import CARRYING, ListFlags, OutputFlags, check_missing, decoder_maker, refuse_files, say_scores_alone
-from .text_table import table
 
 DECODER = "Decoder"
 MANY = 40  # features: info shows more than these by group
-METRICS = ("bleu", "wer")
 FORMATS = ("text", "moses", "moses-enriched", "jsonl")
-
-
-def metric_of_graphs(items: Iterator[SentenceGraph], metric: str | None) -> tuple[str, Iterator[SentenceGraph]]:
-    """Return the metric of graphs, by their format unless one is given, and the graphs again."""
-    if metric is not None and metric not in METRICS:
-        raise unknown_name("metric of graphs", metric, METRICS)
-    first = next(items, None)
-    rest = items if first is None else chain([first], items)
-    return metric or ("wer" if first is not None and first.format in COUNTED else "bleu"), rest
 
 
 def core_names(names: str | None) -> tuple[str, ...] | None:
@@ -138,20 +127,14 @@ def decode(o: Decode) -> None:
 
 def _decoder(o: Decode, sentences: list[str]) -> Decoder:
     """Return the decoder with its tables, as far as the sentences need them."""
-    said = read_setup(o.ini) if o.ini else Setup({})
+    given = {"phrase_table": o.phrase_table, "lm": o.lm, "reordering_table": o.reordering_table}
+    said, tables, options = decoder_setup(o.ini, o.search, **given)
     weights = Model.load(o.model) if o.model else Model(said.weights)
-    tables = said.tables(phrase_table=o.phrase_table, lm=o.lm, reordering_table=o.reordering_table)
-    phrase_table, lm = tables["phrase_table"], tables["lm"]
-    if phrase_table is None or lm is None:
-        missing = "--phrase-table" if phrase_table is None else "--lm"
-        raise InputError(f"{missing}: expected a file, here or in the --ini, found none; give it")
-    limit = {} if said.distortion_limit is None else {"distortion_limit": said.distortion_limit}
-    options = SearchOptions(**{**limit, **o.search})
     with o.reading("loading"):
-        system = PhraseSystem.load(phrase_table=phrase_table, lm=lm, reordering_table=tables["reordering_table"], only=sentences)
+        system = PhraseSystem.load(**tables, only=sentences)
     if not o.model:
         said.check(system.names, str(o.ini))
-    maker = decoder_maker(o, o.files, phrase_table)
+    maker = decoder_maker(o, o.files, tables["phrase_table"])
     if (plan := plan_of(weights)) is None:
         refuse_files(o.files, CARRYING)
     else:
@@ -206,7 +189,11 @@ class Rescore(ListFlags, OutputFlags):
         None, "A model file; without it, the decoder's own scores (osgx, lattices)", short="m", metavar="MODEL", group=FILES
     )
     weights: Sequence[str] = option(
-        (), "In place of -m: a file of 'Name= value' or 'name value' lines; repeatable", metavar="FILE", group=FILES
+        (),
+        "In place of -m: a file of 'Name= value' or 'name value' lines; repeatable",
+        metavar="FILE",
+        group=FILES,
+        without="model",
     )
     nbest: int = option(1, "The N best of each graph, exactly", least=1)
     distinct: bool = option(True, "N best strings, or derivations", flag="distinct/derivations")
@@ -221,7 +208,9 @@ class Rescore(ListFlags, OutputFlags):
         (), "References, one sentence a line; repeat for more than one", short="r", metavar="FILE", group=FILES
     )
     oracle: bool = option(False, "The paths nearest to the references instead (BLEU approximately, WER exactly)", needs="ref")
-    metric: str | None = option(None, "bleu, or wer, which is the default of speech lattices (PLF, HTK SLF)", needs="ref")
+    metric: str | None = option(
+        None, "bleu, or wer, which is the default of speech lattices (PLF, HTK SLF)", choices=("bleu", "wer"), needs="ref"
+    )
     names: str | None = option(None, "osgx: what core=(...) holds, or the moses.ini that says it", metavar="A,B,...")
     vocab: str | None = option(
         None,
@@ -247,8 +236,6 @@ class Rescore(ListFlags, OutputFlags):
             )
         if [*self.graphs, self.source, *self.ref].count("-") > 1:
             raise InputError("'-': expected one input from standard input, found more; name files")
-        if self.model and self.weights:
-            raise InputError("--weights: expected -m or --weights, found both; leave one out")
 
 
 def rescore(o: Rescore) -> None:
@@ -297,7 +284,10 @@ def _paths(o: Rescore, scorer: EdgeScorer, sentences: list[str] | None) -> tuple
     """Return the metric, the best paths of all graphs, or those nearest to the references, and their scores."""
     references = [[line for _, line in read_lines(path)] for path in expand(list(o.ref))]
     read = ReadOptions(names=core_names(o.names), warn=o.say)
-    by, items = metric_of_graphs(read_graphs(list(o.graphs), read, format=o.graph_format), o.metric)
+    items = read_graphs(list(o.graphs), read, format=o.graph_format)
+    first = next(items, None)
+    items = items if first is None else chain([first], items)
+    by = o.metric or ("wer" if first is not None and first.format in COUNTED else "bleu")
     if o.oracle and by == "wer":
         return by, *edit_oracle_lists(items, scorer, references, source=sentences, threads=o.threads)
     if o.oracle:
@@ -339,16 +329,10 @@ def _write_paths(o: Rescore, lists: NBest, result: dict[str, Any]) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def show_graphs(o: Common, path: str, *, metric: str | None, oracle: bool, refs: list[str]) -> None:
-    """Print what search graphs hold; with ``oracle``, how near their paths come to references."""
-    if oracle != bool(refs):
-        given = "--oracle" if oracle else "-r"
-        raise InputError(f"{given}: expected --oracle and references (-r) of the graphs, found one of them; give both")
-    options = ReadOptions(warn=o.say)
+def show_graphs(o: Common, path: str) -> None:
+    """Print what search graphs hold."""
     with o.reading("reading"):
-        found = summarise(item.graph for item in read_graphs([path], options))
-        if oracle:
-            found |= _graph_oracle(path, metric, refs)
+        found = summarise(item.graph for item in read_graphs([path], ReadOptions(warn=o.say)))
     features = found["features"]
     lines = [[name, f"{found[name]:,}"] for name in ("sentences", "nodes", "edges")]
     for name, what in (("edges a sentence", "edges_per_sentence"), ("log10 of paths", "log10_paths")):
@@ -357,22 +341,7 @@ def show_graphs(o: Common, path: str, *, metric: str | None, oracle: bool, refs:
         ["features", f"{len(features):,}"],
         ["decoder's scores", "yes" if found["scores"] else "no: give weights to search"],
     ]
-    for name, score in found.get("oracle", {}).items():
-        lines.append([f"{found['metric']}, {name}", f"{score:.2f}"])
     most = sorted(features, key=lambda f: -f["nonzero"])[:MANY]
     rows = [[f["name"], f"{f['mean']:.4g}", f"{100 * f['nonzero']:.1f}%"] for f in features if f in most]
     more = f"\n... and {len(features) - MANY:,} more" if len(features) > MANY else ""
     o.emit(found, table(lines) + "\n\n" + table(rows, header=["feature", "mean an edge", "non-zero"]) + more)
-
-
-def _graph_oracle(path: str, metric: str | None, refs: list[str]) -> dict[str, Any]:
-    """Return scores of the best path at the graphs' own scores, and of the path nearest to the references."""
-    lines = [[line for _, line in read_lines(ref)] for ref in expand(refs)]
-    by, items = metric_of_graphs(read_graphs([path], ReadOptions(warn=lambda message: None)), metric)
-    if by == "wer":
-        scores = edit_oracle_lists(items, EdgeScorer(None), lines)[1]
-        best, oracle = scores["best path"], scores["oracle path"]
-    else:
-        found = oracle_paths(items, EdgeScorer(None), lines)
-        best, oracle = found.best, found.oracle
-    return {"metric": by, "oracle": {"best path": best.score, "oracle path": oracle.score}, "signature": oracle.signature}

@@ -13,13 +13,19 @@ from textwrap import wrap
 from ..core.errors import InputError
 from ..core.options import option
 from ..report.page import check_packages
-from . import app
+from . import call
 from .console import FILES, Common
 from .inputs import OutputFlags
 
-SIZE = ("--size", "30")  # of the lists' 100 hypotheses, so that it takes about a minute
 WIDTH = 80  # columns of a printed line, at most
 EXCERPT = {"info": ((0, 4), (8, 11)), "show": ((2, 5), (-10, -2))}  # ranges of the lines of long outputs that are printed
+JOBS = (  # of the lists' 100 hypotheses 30, so that it takes about a minute
+    *(f"import $DATA/{n}.nbest.xz -s $DATA/{n}.src -r $DATA/{n}.ref --size 30 -o {n}.nbest" for n in ("dev", "select", "test")),
+    "info dev.nbest",
+    "compare dev.nbest --select select.nbest --test test.nbest --force -o run",
+    "show run/models/base_boost-local.json --trees 1",
+    "report run -o report.html",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,57 +52,38 @@ def demo(o: Demo) -> None:
     if not o.quiet:
         print(f"$ cd {o.output}; DATA={data}")
     with chdir(out):
-        for job in jobs(page=page):
+        for job in JOBS if page else JOBS[:-1]:
+            name = job.partition(" ")[0]
             if not o.quiet:
                 sys.stderr.flush()
-                gap = [] if job[0] == "import" else [""]
-                print(*gap, *shell_lines(f"$ boostfeat {' '.join(job)}"), sep="\n", flush=True)
-            # a bar moves on a terminal while systems are compared; other messages would only fill the screen
-            hush = [] if job[0] == "compare" and sys.stderr.isatty() and not o.quiet else ["-q"]
-            run([word.replace("$DATA", str(data)) for word in job] + common + hush, whole=o.as_json)
+                print(*([] if name == "import" else [""]), *shell_lines(f"$ boostfeat {job}"), sep="\n", flush=True)
+            # bars move on a terminal while systems are compared; other messages would only fill the screen
+            hush = [] if name == "compare" and sys.stderr.isatty() and not o.quiet else ["-q"]
+            run([word.replace("$DATA", str(data)) for word in job.split()] + common + hush, whole=o.as_json)
     if page and not o.quiet:
         print(f"Open {out / 'report.html'} in any browser.")
 
 
-def jobs(*, page: bool) -> list[list[str]]:
-    """The commands, as they are printed; they run in the folder of the output."""
-    lists = ("dev", "select", "test")
-    return [
-        *(
-            ["import", f"$DATA/{n}.nbest.xz", "-s", f"$DATA/{n}.src", "-r", f"$DATA/{n}.ref", *SIZE, "-o", f"{n}.nbest"]
-            for n in lists
-        ),
-        ["info", "dev.nbest"],
-        ["compare", "dev.nbest", "--select", "select.nbest", "--test", "test.nbest", "--force", "-o", "run"],
-        ["show", "run/models/base_boost-local.json", "--trees", "1"],
-        *([["report", "run", "-o", "report.html"]] if page else []),
-    ]
-
-
 def run(job: list[str], *, whole: bool) -> None:
-    """Run a command, and print what it prints, an excerpt of long outputs."""
+    """Run a command, and print what it prints; of long outputs some lines, with dots for what is left out."""
     if whole or job[0] not in EXCERPT:
-        app(job, standalone_mode=False)
+        call(job)
         return
     with redirect_stdout(StringIO()) as printed:
-        app(job, standalone_mode=False)
-    print(*excerpt(printed.getvalue().splitlines(), EXCERPT[job[0]]), sep="\n", flush=True)
-
-
-def excerpt(lines: list[str], ranges: tuple[tuple[int, int], ...]) -> list[str]:
-    """The lines of some ranges, with dots for what is left out between and after them."""
-    return [line for start, end in ranges for line in (*lines[start:end], "...")]
+        call(job)
+    lines = printed.getvalue().splitlines()
+    print(*(line for start, end in EXCERPT[job[0]] for line in (*lines[start:end], "...")), sep="\n", flush=True)
 
 
 def shell_lines(command: str) -> list[str]:
-    """A command in lines of at most WIDTH columns that a shell reads as one; a flag and its value stay together."""
+    """Return a command in lines of at most WIDTH columns that a shell reads as one; a flag and its value stay together."""
     bound = re.sub(r" (-\S+) (?!-)", " \\1\0", command)
     lines = wrap(bound, WIDTH - 2, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
     return [line.replace("\0", " ") + " \\" * (line is not lines[-1]) for line in lines]
 
 
 def can_report(o: Common) -> bool:
-    """Whether the page can be made; if not, what to install is said before the work and not after it."""
+    """Return whether the page can be made; if not, say what to install before the work and not after it."""
     try:
         check_packages()
     except InputError as error:
@@ -106,7 +93,7 @@ def can_report(o: Common) -> bool:
 
 
 def data_folder() -> Path:
-    """data/ as installed with the package, or of the checkout."""
+    """Return data/ as installed with the package, or of the checkout."""
     package = Path(__file__).parents[1]
     for folder in (package / "data", package.parent / "data"):
         if (folder / "dev.nbest.xz").exists():

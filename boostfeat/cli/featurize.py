@@ -20,14 +20,12 @@ from ..features.registry import GIVEN, STATES
 from ..lists.nbest import NBest
 from ..lists.store import read_store
 from ..model.model import Model
-from .console import FILES, Common
+from .console import FILES, Common, laid_out, table, terminal_width
 from .inputs import LIST, ListFlags, OutputFlags, check_model, feature_maker, refuse_unused
 from .lists import group_table
 from .outputs import check_kind
-from .text_table import laid_out, table, terminal_width
 
-LEARNT = ("products", "min_count", "hash_bits", "model", "scale")  # options that a vocab fixes
-LEARNT_FROM = ("clusters_src", "clusters_tgt")  # files that it fixes
+TAUGHT = ("clusters_src", "clusters_tgt")  # files that a vocab holds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +44,20 @@ class Featurize(ListFlags, OutputFlags):
         None, "What the dev list taught: gives this list the same columns. Without it, it is learnt", metavar="FILE", group=FILES
     )
     model: str | None = option(
-        None, "Model that consensus is under (default: the decoder's scores)", short="m", metavar="MODEL", group=FILES
+        None,
+        "Model that consensus is under (default: the decoder's scores)",
+        short="m",
+        metavar="MODEL",
+        group=FILES,
+        without="vocab",
     )
-    scale: float | None = option(None, "Of its scores in the softmax (default: the dev list's references choose it)", above=0)
-    products: str | None = option(None, "top:K adds the K best products of two dense features", metavar="top:K")
-    min_count: int | None = option(None, "Sentences that must have a sparse feature (default 2)", least=1)
+    scale: float | None = option(
+        None, "Of its scores in the softmax (default: the dev list's references choose it)", above=0, without="vocab"
+    )
+    products: str | None = option(None, "top:K adds the K best products of dense features", metavar="top:K", without="vocab")
+    min_count: int | None = option(None, "Sentences that must have a sparse feature (default 2)", least=1, without="vocab")
     hash_bits: int | None = option(
-        None, "Hash each template's sparse names to 2^N (default: keep them)", least=1, most=30, flag="hash"
+        None, "Hash each template's sparse names to 2^N (default: keep them)", least=1, most=30, flag="hash", without="vocab"
     )
     allow_missing: bool = option(False, "Features of the model that the list lacks count as 0", group=FILES, needs="model")
     files: ResourceFiles = field(default_factory=ResourceFiles)
@@ -127,12 +132,9 @@ def _learn(o: Featurize, nbest: NBest, maker: FeatureMaker, vocab: str | None) -
 
 
 def _frozen(o: Featurize) -> FeaturePlan:
-    """Return the frozen vocab, which has all that the options of learning would say."""
-    fixed = {name: getattr(o, name) for name in LEARNT} | {name: getattr(o.files, name) for name in LEARNT_FROM}
-    for name, value in fixed.items():
-        if value is not None:
-            flag = "--hash" if name == "hash_bits" else f"--{name.replace('_', '-')}"
-            raise InputError(f"{flag}: expected none with --vocab, which fixes it, found {value!r}; leave one of them out")
+    """Return the frozen vocab, which has the clusters that it was learnt with."""
+    for name in (name for name in TAUGHT if getattr(o.files, name)):
+        raise InputError(f"--set {name.replace('_', '-')}: --vocab holds them; leave one of them out")
     return FeaturePlan.load(str(o.vocab))
 
 

@@ -100,11 +100,16 @@ def _flagged(name: str, function: Callable[[Any], Any], cls: type) -> Callable[.
 
 
 def refuse_idle(options: Iterable[Option], used: Mapping[str, Any]) -> None:
-    """Raise for an option that does nothing because nothing that it needs is given."""
-    defaults = {o.name: o.default for o in options}
-    for o in options:
-        if o.needs and o.name in used and not any(_is_met(need, {**defaults, **used}) for need in o.needs):
-            raise InputError(f"{o.typed_name} does nothing without {' or '.join(map(_need_text, o.needs))}; leave it out")
+    """Raise for an option that does nothing: nothing that it needs is given, or something that takes its place."""
+    defaults, typed = {o.name: o.default for o in options}, {o.name: o.typed_name for o in options}
+    for o in (o for o in options if o.name in used):
+        if o.needs and not any(_is_met(need, {**defaults, **used}) for need in o.needs):
+            raise InputError(
+                f"{o.typed_name} does nothing without {' or '.join(_shown(need, typed) for need in o.needs)}; leave it out"
+            )
+        for other in o.without:
+            if _is_met(other, used):
+                raise InputError(f"{o.typed_name} does not go with {_shown(other, typed)}; leave one of them out")
 
 
 def _is_met(need: str, values: Mapping[str, Any]) -> bool:
@@ -113,8 +118,9 @@ def _is_met(need: str, values: Mapping[str, Any]) -> bool:
     return value == wanted if equals else value not in (None, REQUIRED, ()) and value is not False
 
 
-def _need_text(need: str) -> str:
-    return "--" + need.replace("_", "-").replace("=", " ")
+def _shown(need: str, typed: Mapping[str, str]) -> str:
+    name, equals, value = need.partition("=")
+    return f"{typed[name]} {value}" if equals else typed[name]
 
 
 @contextlib.contextmanager
@@ -216,7 +222,6 @@ class _Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse what would be lost without a word: the first of two values, and a shell's variable that holds nothing."""
-        args = [self._metric(word) for word in args]
         order: list[Any] = self.make_parser(ctx).parse_args(list(args))[2]
         for parameter in order:
             if order.count(parameter) > 1 and not (parameter.multiple or getattr(parameter, "is_flag", True)):
@@ -227,13 +232,6 @@ class _Command(TyperCommand):
             if "" in (value if isinstance(value, list | tuple) else [value]):
                 raise InputError(f"{_long(parameter)}: expected a value, found ''; give one, or leave it out")
         return rest
-
-    def _metric(self, word: str) -> str:
-        """Take --metric and --metrics for one word where a command has one of them."""
-        flag, equals, value = word.partition("=")
-        flags = {name for parameter in self.params for name in parameter.opts}
-        other = {"--metric": "--metrics", "--metrics": "--metric"}.get(flag, "")
-        return other + equals + value if flag not in flags and other in flags else word
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write flags under the headings that they declare, and with --help-all the settings."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,28 +12,24 @@ from typing import Any
 from ..boosting.induce import induce_on
 from ..boosting.options import RECIPES, BoostOptions
 from ..boosting.options import recipe as recipe_of
-from ..boosting.selection.template_set import Features, chosen_features
+from ..boosting.selection.template_set import Features
 from ..boosting.selection.waterfall import lines as waterfall_lines
 from ..boosting.stopping import kept_rounds
 from ..core.errors import InputError, counted
 from ..core.files import Sparing, is_writable_target
-from ..core.options import REQUIRED, argument, methods, option, same
+from ..core.options import REQUIRED, methods, option, same
 from ..export.kinds import static_features
 from ..features import FeaturePlan
 from ..features.feature_maker import with_plan
 from ..features.groups import fitting_templates
 from ..lists.choices import Scorer
 from ..lists.feature_range import learnable, lost_ranking, range_warnings
-from ..lists.merging import concat
 from ..lists.nbest import NBest
-from ..lists.store import read_store
 from ..model.decision import ways_to_decide
 from ..model.model import Model
 from ..search.loop.graph_lists import GraphOptions, grown
-from .console import FILES, LEARNING
-from .inputs import check_lists, feature_maker, refuse_files, refuse_unused
-from .learning import LearningFlags, cluster_of, say_to_all
-from .text_table import table
+from .console import FILES, LEARNING, table
+from .learning import LearningFlags, cluster_of, lists_with_features, say_to_all
 
 
 @dataclass(frozen=True)
@@ -47,7 +43,6 @@ class InduceGraphs(GraphOptions):
 class Induce(LearningFlags):
     """Flags of ``induce``."""
 
-    others: Sequence[str] = argument("LIST.nbest", "More lists to learn from, as one with the last", ())
     output: str = option(REQUIRED, "The model to write", short="o", metavar="MODEL", group=FILES)
     select: str | None = option(None, "A list to choose by, never learned from; else folds", metavar="LIST", group=FILES)
     init: str | None = option(None, "A model to start from", metavar="MODEL", group=FILES)
@@ -56,19 +51,6 @@ class Induce(LearningFlags):
     static_only: bool = option(False, "Trees look at features of the phrase pair", group=LEARNING)
     of_boosting: Mapping[str, Any] = methods({"boosting": BoostOptions}, defaults=RECIPES["default"])
     graphs: GraphOptions = field(default_factory=InduceGraphs)
-
-    def read_lists(self) -> tuple[NBest, NBest | None]:
-        """Return all lists to learn from as one, and the list to choose by."""
-        dev, held_out = super().read_lists()
-        if not self.others:
-            return dev, held_out
-        if self.is_dask:
-            raise InputError(
-                f"{self.others[0]}: --engine dask learns from one store; give one list, or learn with --engine local"
-            )
-        more = {path: read_store(path) for path in self.others}  # they stand before the one that every command has
-        check_lists(self, {**more, self.store: dev, "--select": held_out})
-        return concat([*more.values(), dev]), held_out
 
     def boost_options(self) -> BoostOptions:
         """Return the recipe with what flags and settings change."""
@@ -109,7 +91,7 @@ def induce(o: Induce) -> None:
     if o.graphs.paths:
         dev = _grown(o, dev, held_out, options, plan, start)
     features = replace(features, dev=dev, select=held_out)
-    model = with_plan(_Fit(o, features, options, start, so_far).run(), plan)
+    model = with_plan(_learned(o, features, options, start, so_far), plan)
     model.save(o.output)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(partial)
@@ -125,20 +107,9 @@ def _features(
         templates = "none"
         if o.recipe != "paper" and (fitting := fitting_templates(dev)):
             o.say(f"templates: none, where one machine and lists alone would try {fitting}; featurize the list beforehand")
-    if templates is not None and start is not None and start.plan:
-        raise InputError(f"--templates {templates}: the model of --init carries templates of its own; leave one of them out")
-    if templates == "none" and start is None:
-        refuse_files(o.files, "--templates that use it")
-    with (
-        o.progress("choosing templates") as bar,
-        feature_maker(o, o.files, seed=o.seed, threads=o.threads) as maker,
-    ):
+    with o.progress("choosing templates") as bar:
         how: dict[str, Any] = {"static_only": o.static_only, "tell": lambda what, done, n: bar.update(done, n, what)}
-        features = chosen_features(dev, held_out, options, templates, start or so_far, maker, **how)
-        if features.plan is not None:
-            refuse_unused(maker, features.plan)
-            if start is not None and (name := maker.taught(features.plan)):
-                o.warn(f"references taught {name!r} of --init: by it, the list that they are of looks too good")
+        features = lists_with_features(o, dev, held_out, options, templates, start, so_far, **how)
     if why := features.why.get("templates"):
         gain = f"{why['gain']:+.2f} ± {why['error']:.2f} {options.metric} over the list's own features, by {why['by']}"
         o.say(f"templates: {why['chosen']} ({why['tried']}: {gain})")
@@ -201,56 +172,42 @@ def _grown(
     return grown(dev, boosting, o.graphs_with(plan), threads=o.threads, report=o.say)[0]
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """A run of boosting, here or on a cluster, whose rounds are kept as they come."""
+def _learned(o: Induce, features: Features, options: BoostOptions, start: Model | None, so_far: Model | None) -> Model:
+    """Return the model of boosting here or on a cluster. Rounds are kept as they come; where it is interrupted, that is said."""
+    latest: list[Model] = [so_far] if so_far else []
+    sparing, partial = Sparing(), _partial(o.output)
+    with o.progress(f"boosting ({options.level})") as bar:
 
-    flags: Induce
-    features: Features
-    options: BoostOptions
-    start: Model | None
-    so_far: Model | None
+        def report(row: Mapping[str, Any], model: Model) -> None:
+            latest[:] = [model]
+            sparing(lambda: model.save(partial))  # millions of weights take seconds
+            select = f"  select {row['select']:.2f}" if "select" in row else ""
+            bar.update(row["round"], options.rounds, f"loss {row['loss']:.4f}  dev {row['dev']:.2f}{select}")
 
-    def run(self) -> Model:
-        latest: list[Model] = [self.so_far] if self.so_far else []
-        sparing, partial = Sparing(), _partial(self.flags.output)
-        with self.flags.progress(f"boosting ({self.options.level})") as bar:
+        def choosing(what: str, done: int, n: int) -> None:
+            bar.update(0, options.rounds, f"{what}: {done} of {n}")
 
-            def report(row: Mapping[str, Any], model: Model) -> None:
-                latest[:] = [model]
-                sparing(lambda: model.save(partial))  # millions of weights take seconds
-                select = f"  select {row['select']:.2f}" if "select" in row else ""
-                bar.update(row["round"], self.options.rounds, f"loss {row['loss']:.4f}  dev {row['dev']:.2f}{select}")
+        try:
+            return _boosted(o, features, options, init=start, so_far=so_far, callback=report, tell=choosing)
+        except KeyboardInterrupt as error:
+            for model in latest:
+                model.save(partial)
+                with_plan(kept_rounds(model, len(start.trees) if start else 0), features.plan).save(o.output)
+                done = model.history[-1]["round"]
+                error.args = (f"after round {done}, {o.output} holds the best so far; go on with --resume",)
+            raise
 
-            def choosing(what: str, done: int, n: int) -> None:
-                bar.update(0, self.options.rounds, f"{what}: {done} of {n}")
 
-            try:
-                return self._boost(seed=self.flags.seed, init=self.start, so_far=self.so_far, callback=report, tell=choosing)
-            except KeyboardInterrupt as error:
-                if latest:
-                    error.args = (self._keep(latest[0]),)
-                raise
+def _boosted(o: Induce, features: Features, options: BoostOptions, **how: Any) -> Model:
+    if not o.is_dask:
+        return induce_on(features, options, seed=o.seed, threads=o.threads, **how)
+    from ..distributed.cluster import boost_on, check_options
+    from ..distributed.worker_data import Source
 
-    def _boost(self, **how: Any) -> Model:
-        if not self.flags.is_dask:
-            return induce_on(self.features, self.options, threads=self.flags.threads, **how)
-        from ..distributed.cluster import boost_on, check_options
-        from ..distributed.worker_data import Source
-
-        check_options(self.options, self.features.dev)
-        source = Source.of(self.flags.store)
-        with cluster_of(self.flags) as cluster:
-            lists = self.features.dev, self.features.select
-            return boost_on(cluster, source, *lists, self.options, **how, say=say_to_all(self.flags))
-
-    def _keep(self, model: Model) -> str:
-        """Keep what an interrupted run has learnt, and say so."""
-        output = self.flags.output
-        model.save(_partial(output))
-        n_init = len(self.start.trees) if self.start else 0
-        with_plan(kept_rounds(model, n_init), self.features.plan).save(output)
-        return f"after round {model.history[-1]['round']}, {output} holds the best so far; go on with --resume"
+    check_options(options, features.dev)
+    with cluster_of(o) as cluster:
+        lists = Source.of(o.stores[0]), features.dev, features.select
+        return boost_on(cluster, *lists, options, seed=o.seed, **how, say=say_to_all(o))
 
 
 def _show(o: Induce, model: Model, dev: NBest, select: NBest | None, options: BoostOptions) -> None:

@@ -6,10 +6,8 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
-from functools import partial
 from typing import Any
 
-from ..boosting.first_gradient import first_gradient
 from ..core.errors import InputError
 from ..core.options import option, options_of
 from ..features import FeaturePlan
@@ -97,30 +95,6 @@ def decoder_maker(o: Common, files: TemplateFiles, phrase_table: str | None) -> 
     """Return what computes templates where a decoder's phrase table is at hand."""
     named = {f.name: getattr(files, f.name) for f in fields(files)}
     return FeatureMaker(ResourceFiles(**named, phrase_table=phrase_table), seed=o.seed, threads=o.threads, say=o.say)
-
-
-def learn_features(
-    o: ModelFlags, dev: NBest, select: NBest | None, templates: str | None, start: Model | None, *, gain: str
-) -> tuple[NBest, NBest | None, FeaturePlan | None]:
-    """Return both lists with the features of templates, which dev teaches, or of the model to start from; and their plan."""
-    plan = plan_of(start) if start is not None else None
-    wanted = None if templates in (None, "none") else templates
-    if templates is not None and plan is not None:
-        raise InputError(f"--templates {templates}: the model of --init carries templates of its own; leave one of them out")
-    if wanted is None and plan is None:
-        refuse_files(o.files, "--templates that use it")
-        return dev, select, None
-    with feature_maker(o, o.files, seed=o.seed, threads=o.threads) as maker:
-        if plan is not None and start is not None:
-            refuse_unused(maker, plan)
-            if name := maker.taught(plan):
-                o.warn(f"references taught {name!r} of --init: by it, the list that they are of looks too good")
-            return maker.for_model(dev, start), None if select is None else maker.for_model(select, start), plan
-        gradient = partial(first_gradient, gain=gain, seed=o.seed, threads=o.threads)
-        plan = maker.plan(str(wanted))
-        refuse_unused(maker, plan)
-        dev, plan = maker.learn(dev, plan, gradient_of=gradient)
-        return dev, None if select is None else maker.apply(select, plan), plan
 
 
 def with_features(o: Common, nbest: NBest, model: Model, files: ResourceFiles, *, where: str, must_read: bool = True) -> NBest:

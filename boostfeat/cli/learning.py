@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..boosting.options import BoostOptions
+from ..boosting.selection.template_set import Features, chosen_features
 from ..core.errors import InputError, counted
 from ..core.options import argument, option
 from ..features import FeaturePlan
+from ..lists.merging import concat
 from ..lists.nbest import NBest
 from ..lists.store import read_store
 from ..model.model import Model
@@ -18,21 +21,25 @@ from ..search.loop.graph_lists import GRAPHS, GraphOptions, graphs_of, grown
 from ..tuners.base import Run
 from .console import FILES, LEARNING, Common
 from .decoding import core_names
-from .inputs import LIST, ModelFlags, OutputFlags, check_lists
+from .inputs import ModelFlags, OutputFlags, check_lists, feature_maker, refuse_files, refuse_unused
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearningFlags(ModelFlags, OutputFlags):
     """Flags of commands that learn from a list."""
 
-    store: str = argument(*LIST)
+    stores: Sequence[str] = argument("LIST.nbest...", "Imported lists; several are learned from as one")
     select: str | None = option(None, "A held-out list to choose by", metavar="LIST", group=FILES)
-    templates: str | None = option(None, "Sets or templates, or FILE.toml; the model keeps them", metavar="NAMES", group=LEARNING)
+    templates: str | None = option(
+        None,
+        "Sets or templates, or FILE.toml; the model keeps them",
+        metavar="NAMES",
+        group=LEARNING,
+        without=("engine=dask", "graph_vocab"),
+    )
     graphs: GraphOptions = field(default_factory=GraphOptions)
     engine: str = option("local", "Or dask: spread sentences over a cluster", choices=("local", "dask"), group=GRAPHS)
-    scheduler: str | None = option(
-        None, "Address of Dask's scheduler; local: processes here", group=GRAPHS, needs="engine=dask", metavar="ADDRESS"
-    )
+    scheduler: str = option("local", "Address of Dask's scheduler; local: processes here", rare=True, needs="engine=dask")
     workers: int | None = option(
         None, "Workers of the cluster to use; default: all", least=1, most=2**16, rare=True, needs="engine=dask"
     )
@@ -46,24 +53,43 @@ class LearningFlags(ModelFlags, OutputFlags):
 
     def check_together(self) -> None:
         """Raise for flags that do not go together, before anything is read."""
-        for flag, value in (("--graphs", self.graphs.paths), ("--templates", self.templates)):
-            if value and self.is_dask:
-                raise InputError(f"{flag}: --engine dask does not take it; leave it out, or learn with --engine local")
-        if self.is_dask and self.store == "-":
-            raise InputError("--engine dask: expected a store that workers can open, found '-'; name a file")
-        if self.templates not in (None, "none") and self.graphs.vocab:
-            raise InputError("--set graph-vocab: --templates say what features the graphs get; leave one of them out")
+        if self.is_dask and (self.stores[1:] or self.stores[0] == "-"):
+            raise InputError(f"{self.stores[-1]}: --engine dask learns from one file that workers can open; name one")
 
     def read_lists(self) -> tuple[NBest, NBest | None]:
-        """Return the list to learn from and the held-out one, which go together."""
-        dev = read_store(self.store)
+        """Return all lists to learn from as one, and the held-out one, which go together."""
+        lists = {path: read_store(path) for path in self.stores}
         held_out = read_store(self.select) if self.select else None
-        check_lists(self, {"LIST": dev, "--select": held_out})
-        return dev, held_out
+        check_lists(self, {**(lists if self.stores[1:] else {"LIST": lists[self.stores[0]]}), "--select": held_out})
+        return concat([lists[path] for path in self.stores]) if self.stores[1:] else lists[self.stores[0]], held_out
 
     def graphs_with(self, plan: FeaturePlan | None) -> GraphOptions:
         """Return the graphs, with the names of their values and the features of their edges."""
         return replace(self.graphs, names=core_names(self.graphs.core_names), plan=plan)
+
+
+def lists_with_features(
+    o: LearningFlags,
+    dev: NBest,
+    select: NBest | None,
+    options: BoostOptions,
+    templates: str | None,
+    start: Model | None,
+    so_far: Model | None = None,
+    **how: Any,
+) -> Features:
+    """Return both lists with the templates that are named, that a model to start or go on from carries, or that pay."""
+    if o.templates is not None and start is not None and start.plan is not None:
+        raise InputError(f"--templates {o.templates}: the model of --init carries templates of its own; leave one of them out")
+    if templates == "none" and (start is None or start.plan is None):
+        refuse_files(o.files, "--templates that use it")
+    with feature_maker(o, o.files, seed=o.seed, threads=o.threads) as maker:
+        features = chosen_features(dev, select, options, templates, start or so_far, maker, **how)
+        if features.plan is not None:
+            refuse_unused(maker, features.plan)
+            if start is not None and (name := maker.taught(features.plan)):
+                o.warn(f"references taught {name!r} of --init: by it, the list that they are of looks too good")
+    return features
 
 
 @contextlib.contextmanager
@@ -71,9 +97,8 @@ def cluster_of(o: LearningFlags) -> Iterator[Any]:
     """Connect to the workers of a cluster; say where its dashboard is."""
     from ..distributed.workers import Workers, connected
 
-    where = o.scheduler or "local"
-    with connected(where, workers=o.workers, threads=o.threads, timeout=min(o.timeout, 20.0)) as client:
-        if where != "local":  # the cluster made here has none
+    with connected(o.scheduler, workers=o.workers, threads=o.threads, timeout=min(o.timeout, 20.0)) as client:
+        if o.scheduler != "local":  # the cluster made here has none
             o.say(f"dask dashboard: {client.dashboard_link}")
         cluster = Workers(client, workers=o.workers, timeout=o.timeout)
         try:

@@ -24,10 +24,9 @@ from ..lists.store import read_store, write_store
 from ..metrics.metric import shown, tokenizer
 from ..model.model import Model
 from ..search.graphs.graph_files import is_graph
-from .console import FILES, Common
+from .console import FILES, Common, table
 from .decoding import MANY, core_names, show_graphs
 from .inputs import LIST, OutputFlags
-from .text_table import table
 
 LINES, NEURAL, GRAPHS = "Lists of text lines", "Lists of neural decoders", "Search graphs"
 
@@ -147,15 +146,13 @@ class Info(Common):
 
     store: str = argument("LIST.nbest|GRAPH", "An imported list, or a search graph")
     metric: str | None = option(None, "Of first, mean and oracle (default: bleu, or the first quality column)")
-    oracle: bool = option(False, "Graphs: the paths nearest to references (-r), by --metric bleu or wer")
-    ref: Sequence[str] = option((), "Graphs: references, one sentence a line", short="r", metavar="FILE")
 
 
 def info(o: Info) -> None:
     """Show what a list holds: sizes, features, and BLEU or another metric of its first, mean and oracle hypotheses.
 
-    Of search graphs and lattices (a file, or a folder of them): nodes, edges, how many paths, features; with --oracle and
-    references, the error rate of the best path and of the nearest one.
+    Of search graphs and lattices (a file, or a folder of them): nodes, edges, how many paths, features ('boostfeat rescore
+    --oracle' scores the best path and the nearest one).
 
     \b
     Example:
@@ -163,11 +160,10 @@ def info(o: Info) -> None:
       boostfeat info asr.nbest --metric wer
     """
     if is_graph(o.store):
-        show_graphs(o, o.store, metric=o.metric, oracle=o.oracle, refs=list(o.ref))
+        if o.metric:
+            raise InputError(f"--metric: it is for lists, and {o.store} is a search graph; 'boostfeat rescore -r REF' scores it")
+        show_graphs(o, o.store)
         return
-    if o.ref or o.oracle:
-        flag = "-r" if o.ref else "--oracle"
-        raise InputError(f"{flag}: it is for search graphs, and {o.store} is a list; import -r gives it references")
     nbest = read_store(o.store)
     result: dict[str, Any] = sizes(nbest)
     lines = [[name.replace("_", " "), f"{value:,}"] for name, value in result.items()]

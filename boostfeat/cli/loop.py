@@ -13,11 +13,11 @@ from ..core.errors import InputError, counted
 from ..core.files import digest_lines
 from ..core.options import REQUIRED, argument, methods, option, same, typed
 from ..features.feature_maker import FeatureMaker
-from ..features.options import ResourceFiles, TemplateFiles
+from ..features.options import TemplateFiles
 from ..formats.importing import expand
 from ..lists.agreement import shown
 from ..model.model import Model
-from ..search.decoder.setup import SearchOptions, read_setup
+from ..search.decoder.setup import SearchOptions, decoder_setup
 from ..search.loop.decoders import (
     CommandDecoder,
     DecoderError,
@@ -34,16 +34,16 @@ from ..search.loop.moses_decoder import MosesDecoder
 from ..search.loop.online import OnlineLearner
 from ..tuners.base import Groups
 from ..tuners.tuner_options import TUNER_OPTIONS
-from .console import FILES, LEARNING
+from .console import FILES, LEARNING, table
 from .decoding import core_names
 from .inputs import ListFlags, decoder_maker, refuse_files
-from .text_table import table
 from .tune import make_tuner
 
 ONLINE = ("mira", "rm", "adagrad")
 DECODER = "Decoder: a command, or the reference decoder (default), or graphs"
 LEARNERS: dict[str, type] = {**TUNER_OPTIONS, "induce": BoostOptions}
-OF_REFERENCE = ("stack", "beam", "table_limit", "distortion_limit", "extra", "reordering_table")  # options of that decoder
+SEARCH = ("stack", "beam", "table_limit", "distortion_limit")  # options of the reference decoder
+OTHERS = ("decoder", "graphs")  # what takes its place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,19 +55,24 @@ class Loop(ListFlags):
     output: str = option(REQUIRED, "Folder of all iterations", short="o", metavar="FOLDER", group=FILES)
     init: str | None = option(None, "Weights: a model, an ini, 'name value' lines", metavar="FILE", group=FILES)
     ini: str | None = option(None, "A moses.ini: weights, and files of the decoder", metavar="FILE", group=FILES)
-    select_input: str | None = option(None, "Held-out sentences, decoded as well", metavar="FILE", group=FILES)
+    select_input: str | None = option(
+        None, "Held-out sentences, decoded as well", metavar="FILE", group=FILES, needs="select_ref"
+    )
     select_ref: Sequence[str] = option((), "Their references; repeatable", metavar="FILE", group=FILES, needs="select_input")
-    test_input: Sequence[str] = option((), "Decoded at the end, before and after; repeatable", metavar="FILE", group=FILES)
+    test_input: Sequence[str] = option(
+        (), "Decoded at the end, before and after; repeatable", metavar="FILE", group=FILES, without="graphs"
+    )
     test_ref: Sequence[str] = option((), "Their references, in the same order", metavar="FILE", group=FILES, needs="test_input")
     resume: bool = option(False, "Go on where the same command stopped", group=FILES)
     force: bool = option(False, "Replace an earlier run in the folder", group=FILES)
     allow_edited: bool = option(False, "Read a model whose signature does not match", group=FILES, needs="init")
-    method: str = option("pro", "A tuner (see 'boostfeat tune') or induce", choices=LEARNERS, metavar="METHOD", group=LEARNING)
+    method: str = option(
+        "pro", "A tuner (see 'boostfeat tune') or induce", choices=LEARNERS, metavar="METHOD", group=LEARNING, without="online"
+    )
     online: str | None = option(
         None, "mira, rm or adagrad: learn as sentences are decoded", choices=ONLINE, metavar="METHOD", group=LEARNING
     )
     templates: str | None = option(None, "Sets or templates, or FILE.toml; the model keeps them", metavar="NAMES", group=LEARNING)
-    static_only: bool = option(False, "induce: trees look at features of the phrase pair", group=LEARNING, needs="method=induce")
     limits: LoopOptions = field(default_factory=LoopOptions)
     decoder: str | None = option(
         None,
@@ -75,25 +80,28 @@ class Loop(ListFlags):
         metavar="COMMAND",
         group=DECODER,
     )
-    moses: str | None = option(None, "That of --decoder moses", metavar="PROGRAM", group=DECODER, needs="decoder=moses")
-    phrase_table: str | None = option(None, "In Moses' format", metavar="FILE", group=DECODER)
-    lm: str | None = option(None, "In ARPA format", metavar="FILE", group=DECODER)
-    graphs: Sequence[str] = option((), "Take their k-best in place of decoding; repeatable", metavar="FILE", group=DECODER)
+    phrase_table: str | None = option(None, "In Moses' format", metavar="FILE", group=DECODER, without="graphs")
+    lm: str | None = option(None, "In ARPA format", metavar="FILE", group=DECODER, without=OTHERS)
+    graphs: Sequence[str] = option(
+        (), "Take their k-best in place of decoding; repeatable", metavar="FILE", group=DECODER, without="decoder"
+    )
     nbest: int = option(100, "Hypotheses a sentence", least=1, group=DECODER)
     files: TemplateFiles = field(default_factory=TemplateFiles)
 
     recipe: str = option("fast", "Preset of induce", choices=RECIPES, rare=True, needs="method=induce")
+    static_only: bool = option(False, "induce: trees look at features of the phrase pair", rare=True, needs="method=induce")
     reweigh: bool = option(True, "induce: fit all weights anew before trees are added", rare=True, needs="method=induce")
     groups: str | None = option(None, "TOML file that freezes or scales weights by name pattern", rare=True)
+    moses: str | None = option(None, "Program of --decoder moses", rare=True, needs="decoder=moses")
     weights_format: str = option("moses", "Format of {weights}, or cdec, name-value", rare=True, needs="decoder")
     list_format: str = option("auto", "Format of the list that the decoder writes", rare=True, needs="decoder")
     timeout: float | None = option(None, "Seconds that a decoding may take", rare=True, needs="decoder")
-    reordering_table: str | None = option(None, "File of type msd-bidirectional-fe, of the reference decoder", rare=True)
-    extra: tuple[str, ...] = option((), "More features that the reference decoder lists, as count.log,len.tgt", rare=True)
-    stack: int | None = same(SearchOptions, "stack", None, rare=True)
-    beam: float | None = same(SearchOptions, "beam", None, rare=True)
-    table_limit: int | None = same(SearchOptions, "table_limit", None, rare=True)
-    distortion_limit: int | None = same(SearchOptions, "distortion_limit", None, rare=True)
+    reordering_table: str | None = option(None, "File of type msd-bidirectional-fe", rare=True, without=OTHERS)
+    extra: tuple[str, ...] = option((), "More features to list, as count.log,len.tgt", rare=True, without=OTHERS)
+    stack: int | None = same(SearchOptions, "stack", None, rare=True, without=OTHERS)
+    beam: float | None = same(SearchOptions, "beam", None, rare=True, without=OTHERS)
+    table_limit: int | None = same(SearchOptions, "table_limit", None, rare=True, without=OTHERS)
+    distortion_limit: int | None = same(SearchOptions, "distortion_limit", None, rare=True, without=OTHERS)
     select_graphs: Sequence[str] = option((), "Search graphs of --select-input; repeatable", rare=True, needs="graphs")
     graph_names: str | None = option(
         None, "osgx: what core=(...) holds, or the moses.ini that says it", rare=True, needs="graphs"
@@ -102,26 +110,15 @@ class Loop(ListFlags):
 
     def check_together(self) -> None:
         """Raise for flags that do not go together, before anything is read."""
-        if (self.select_input is None) != (not self.select_ref):
-            raise InputError("--select-input, --select-ref: expected both or none, found one; give the other")
         if (self.init or self.ini) is None:
             raise InputError("--init: expected weights to start from, found none; give --init MODEL or --ini FILE")
-        others = self.lm if self.decoder == "moses" else self.phrase_table or self.lm
-        if sum(x is not None for x in (self.decoder, self.graphs or None, others)) > 1:
-            raise InputError("expected one of --decoder, --graphs and --phrase-table with --lm, found more; choose one")
-        if self.online is not None and self.method != "pro":
-            raise InputError("--method: --online says what learns; leave one of them out")
-        if self.graphs and self.test_input:
-            raise InputError("--test-input: expected a decoder with it, found --graphs; rescore the graphs of the test set")
-        if self.decoder or self.graphs:
-            for name in OF_REFERENCE:
-                if getattr(self, name) not in (None, ()):
-                    raise InputError(f"--set {name.replace('_', '-')}: it is for the reference decoder; leave it out")
+        if self.phrase_table and self.decoder not in (None, "moses"):
+            raise InputError("--phrase-table: a command knows its own files; leave it out, or the --decoder")
 
     @property
     def search(self) -> dict[str, Any]:
         """Options of search that were given."""
-        options = {name: getattr(self, name) for name in OF_REFERENCE[:4]}
+        options = {name: getattr(self, name) for name in SEARCH}
         return {name: value for name, value in options.items() if value is not None}
 
 
@@ -182,10 +179,20 @@ def with_unknown_words(start: Model) -> Model:
     return replace(start, weights={"UnknownWordPenalty0": 1.0, **start.weights})
 
 
-def reference_decoder(ini: str, size: int, corpora: list[ParallelText], files: ResourceFiles, *, seed: int) -> ReferenceDecoder:
-    """Return the reference decoder with the files that an ini names; templates count in its phrase table."""
-    none = dict.fromkeys(("phrase_table", "lm", "reordering_table"))
-    return _reference(none, ini, {}, (), size, corpora, FeatureMaker(files, seed=seed))
+def reference_decoder(
+    tables: Mapping[str, str | None],
+    ini: str | None,
+    search: Mapping[str, Any],
+    extra: tuple[str, ...],
+    size: int,
+    corpora: list[ParallelText],
+    maker: FeatureMaker,
+) -> ReferenceDecoder:
+    """Return the reference decoder, with what the ini says where no flag does; templates count in its phrase table."""
+    _, files, options = decoder_setup(ini, search, **{"phrase_table": None, "lm": None, "reordering_table": None, **tables})
+    sentences = tuple(line for corpus in corpora for line in corpus.source)
+    maker = replace(maker, files=replace(maker.files, phrase_table=files["phrase_table"]))
+    return ReferenceDecoder(**files, search=options, sentences=sentences, extra=extra, size=size, maker=maker)
 
 
 def _tests(inputs: Sequence[str], refs: Sequence[str]) -> list[ParallelText]:
@@ -253,36 +260,7 @@ def _decoder(o: Loop, corpora: list[ParallelText], maker: FeatureMaker) -> LoopD
         files = {"dev": tuple(o.graphs), "select": tuple(o.select_graphs)}
         return GraphDecoder({c.name: files[c.name] for c in corpora}, o.nbest, core_names(o.graph_names))
     tables = {"phrase_table": o.phrase_table, "lm": o.lm, "reordering_table": o.reordering_table}
-    return _reference(tables, o.ini, o.search, o.extra, o.nbest, corpora, maker)
-
-
-def _reference(
-    tables: Mapping[str, str | None],
-    ini: str | None,
-    search: Mapping[str, Any],
-    extra: tuple[str, ...],
-    size: int,
-    corpora: list[ParallelText],
-    maker: FeatureMaker,
-) -> ReferenceDecoder:
-    """Return the reference decoder, with what the ini says where no flag does; templates count in its phrase table."""
-    if ini is not None:
-        said = read_setup(ini)
-        tables = said.tables(**tables)
-        if said.distortion_limit is not None:
-            search = {"distortion_limit": said.distortion_limit, **search}
-    if tables["phrase_table"] is None or tables["lm"] is None:
-        raise InputError("expected a decoder, found none; give --decoder COMMAND, --graphs FILE, or --phrase-table and --lm")
-    return ReferenceDecoder(
-        phrase_table=tables["phrase_table"],
-        lm=tables["lm"],
-        reordering_table=tables["reordering_table"],
-        search=SearchOptions(**search),
-        sentences=tuple(line for corpus in corpora for line in corpus.source),
-        extra=extra,
-        size=size,
-        maker=replace(maker, files=replace(maker.files, phrase_table=tables["phrase_table"])),
-    )
+    return reference_decoder(tables, o.ini, o.search, o.extra, o.nbest, corpora, maker)
 
 
 def _online(

@@ -18,9 +18,8 @@ from ..model.describe import describe
 from ..model.model import Model
 from ..model.tree_columns import augment as add_trees
 from ..model.tree_columns import leaf_names
-from .console import FILES
+from .console import FILES, table
 from .inputs import LIST, ListFlags, ModelFlags, OutputFlags, check_model, refuse_files, with_features
-from .text_table import table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +123,7 @@ class Export(OutputFlags, ListFlags):
     of_list: str | None = option(
         None, "nbest: the list to write; others: declares kinds. Verified on it, too", flag="list", metavar="LIST", group=FILES
     )
-    no_verify: bool = option(False, "Do not score the list both ways", group=FILES, needs="list")
+    no_verify: bool = option(False, "Do not score the list both ways", group=FILES, needs="list", without="verify")
     allow_missing: bool = option(
         False, "Features of the model that the list lacks count as 0", group=FILES, needs=("verify", "list")
     )
@@ -147,8 +146,6 @@ def export(o: Export) -> None:
     exporter(o.to)  # an unknown target is an error before anything is read
     if o.verify and o.of_list and o.verify != o.of_list:
         raise InputError("--list: expected the list of --verify or none, found another; give one of them")
-    if o.verify and o.no_verify:
-        raise InputError("--no-verify: expected no --verify beside it, found one; name the list with --list")
     loaded = Model.load(o.model)
     name = o.verify or o.of_list
     nbest = read_store(name) if name else None

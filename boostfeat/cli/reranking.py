@@ -30,7 +30,7 @@ from ..model.decision import Calibration, careful_choice, least_margin, posterio
 from ..model.explain import LENGTH, Differences, with_length
 from ..model.model import Model, on_trees
 from ..rerank.reranker import Reranker
-from .console import FILES, print_result
+from .console import FILES, print_result, table
 from .inputs import (
     CARRYING,
     LIST,
@@ -43,9 +43,9 @@ from .inputs import (
     with_features,
 )
 from .lists import say_unwritten
-from .text_table import table
 
 LIST_FORMATS = ("moses", "moses-enriched", "jsonl")
+LISTED = (*(f"format={name}" for name in LIST_FORMATS), "json")  # flags that ask for lists
 _PHRASE = 24  # characters of a phrase that a table shows
 
 
@@ -67,12 +67,23 @@ class Rerank(ChoiceFlags, OutputFlags):
         choices=("text", *LIST_FORMATS),
     )
     output: str = option("-", "The file to write; '-' is standard output", short="o", metavar="FILE", group=FILES)
-    stream: bool = option(False, "Answer JSON lines of standard input ('-') one by one, before the next is read")
+    stream: bool = option(
+        False,
+        "Answer JSON lines of standard input ('-') one by one, before the next is read",
+        needs="model",
+        without=("output", "format", "json"),
+    )
     confidence: bool = option(
-        False, "Before each text, the probability that it is better than the decoder's, and a tab", needs="model"
+        False,
+        "Before each text, the probability that it is better than the decoder's, and a tab",
+        needs="model",
+        without=LISTED,
     )
     keep_first: str = option(
-        "never", "Keep the decoder's choice below this margin; auto: where that paid on --select of induce", needs="model"
+        "never",
+        "Keep the decoder's choice below this margin; auto: where that paid on --select of induce",
+        needs="model",
+        without=LISTED,
     )
 
 
@@ -90,17 +101,12 @@ def rerank(o: Rerank) -> None:
         raise InputError(f"--json: expected --format jsonl or none, found {o.format}; leave one of them out")
     format = "jsonl" if o.as_json else o.format
     if o.stream:
-        if o.output != "-" or format != "text":
-            raise InputError("--stream: answers are JSON lines on standard output; leave out -o, --format and --json")
         _answer(o)
         return
-    is_careful = o.confidence or o.keep_first != "never"
-    if is_careful and format != "text":
-        flag = "--confidence" if o.confidence else "--keep-first"
-        raise InputError(f"{flag}: it needs -m and --format text, found --format {format}; leave one of them out")
     nbest = read_store(o.store)
     scores = model_scores(o, nbest)
     if format == "text":
+        is_careful = o.confidence or o.keep_first != "never"
         lines: Iterable[str] = _careful(o, nbest, scores) if is_careful else texts(nbest, best_choice(nbest, scores))
         with open_output(o.output) as out:
             out.write("".join(line + "\n" for line in lines).encode())
@@ -127,10 +133,9 @@ def _careful(o: Rerank, nbest: NBest, scores: F64) -> Iterator[str]:
 
 def _answer(o: Rerank) -> None:
     """For each list that comes in, print {"id", "choice", "text", "scores"} before the next one is read."""
-    if o.store != "-" or o.model is None:
-        found = f"{o.store} and {'no model' if o.model is None else 'a model'}"
-        raise InputError(f"--stream: expected '-' (standard input) and a model, found {found}; give - and -m MODEL")
-    reranker = Reranker(Model.load(o.model), FeatureMaker(o.files, say=o.say))
+    if o.store != "-":
+        raise InputError(f"--stream: expected '-' (standard input), found {o.store}; give - for the list")
+    reranker = Reranker(Model.load(str(o.model)), FeatureMaker(o.files, say=o.say))
     least = least_margin(reranker.model.config, o.keep_first)
     calibration = Calibration.of(reranker.model.config) if o.confidence else None
     words = KnownWords(plan_of(reranker.model) or FeaturePlan())

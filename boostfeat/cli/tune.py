@@ -11,9 +11,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..boosting.options import recipe
 from ..core.errors import InputError, counted
 from ..core.files import is_writable_target
-from ..core.options import methods, option, options_of, typed
+from ..core.options import REQUIRED, methods, option, options_of, typed
 from ..features.feature_maker import with_plan
 from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
@@ -22,12 +23,9 @@ from ..model.own_order import in_own_order, is_below_own_order
 from ..model.tree_columns import augmented_weights, folded
 from ..tuners import tuner_class
 from ..tuners.base import Features, Groups, Run, decoder_weights, feature_warnings
-from ..tuners.mira import strategy_grid
 from ..tuners.tuner_options import TUNER_OPTIONS
-from .console import FILES, LEARNING
-from .inputs import learn_features
-from .learning import LearningFlags, cluster_of, fit_on_graphs, say_to_all, tuned_on_graphs
-from .text_table import table
+from .console import FILES, LEARNING, table
+from .learning import LearningFlags, cluster_of, fit_on_graphs, lists_with_features, say_to_all, tuned_on_graphs
 
 Fit: TypeAlias = Callable[..., Model]
 LEAST_EXPLAINED = 0.5  # of the decoder's scores, by weights that are taken for its own
@@ -38,16 +36,15 @@ PICKS = {"auto": "auto", "select": "select", "dev": "train", "last": "last"}
 class Tune(LearningFlags):
     """Flags of ``tune``."""
 
-    output: str | None = option(None, "The model to write", short="o", metavar="MODEL", group=FILES)
+    output: str = option(REQUIRED, "The model to write", short="o", metavar="MODEL", group=FILES)
     init: str | None = option(None, "A start [the decoder's weights], or zero", metavar="MODEL", group=FILES)
     method: str = option(
         "pro", "Or mert, mira, kbmira, rm, adagrad, rampion, arow", choices=TUNER_OPTIONS, metavar="METHOD", group=LEARNING
     )
     gain: str = option("bleu", "What is learnt, or chrf, ter, wer, a column", group=LEARNING)
     metric: str | None = option(None, "Chooses epochs; default: that of the gain", group=LEARNING)
-    pick: str = option("auto", "Epoch: auto (select or own), select, dev, last", choices=PICKS, group=LEARNING)
     runs: int = option(1, "Runs with other seeds; the best on select is kept", least=1, group=LEARNING)
-    strategy_grid: bool = option(False, "mira: all oracles x predictions, with curves", group=LEARNING, needs="method=mira")
+    pick: str = option("auto", "Epoch kept: auto (by select, or the method's own), select, dev, last", choices=PICKS, rare=True)
     groups: str | None = option(None, "TOML file that freezes weights or scales L1, L2, C by name pattern", rare=True)
     of_method: Mapping[str, Any] = methods(TUNER_OPTIONS)
 
@@ -67,7 +64,8 @@ def tune(o: Tune) -> None:
     _check(o, tuner)
     start = Model.load(o.init) if o.init and o.init != "zero" else None
     nbest, held_out = o.read_lists()
-    nbest, held_out, plan = learn_features(o, nbest, held_out, o.templates, start, gain=o.gain)
+    features = lists_with_features(o, nbest, held_out, recipe(gain=o.gain), o.templates or "none", start)
+    nbest, held_out, plan = features.dev, features.select, features.plan
     run = _run(o, nbest, start)
     fit: Fit | None = None
     if o.graphs.paths and o.method == "mert":
@@ -75,20 +73,16 @@ def tune(o: Tune) -> None:
     elif o.graphs.paths:
         nbest, run = tuned_on_graphs(o, tuner, nbest, held_out, run, o.graphs_with(plan))
     _warn(o, nbest if not o.is_dask else nbest[:0], run)  # the driver of a cluster looks at names only
-    if o.strategy_grid:
-        result, text, model = _grid(o, tuner, nbest, held_out, run)
-    else:
-        with _fitting(o) as fit_here:
-            again = [replace(run, seed=o.seed + n) for n in range(o.runs)]
-            models = [_one_run(o, fit or fit_here, tuner, nbest, held_out, one) for one in again]
-        result, text, model = _summary(models, run.metric, metric_of(run.metric, nbest).sign)
+    with _fitting(o) as fit_here:
+        again = [replace(run, seed=o.seed + n) for n in range(o.runs)]
+        models = [_fitted(o, fit or fit_here, tuner, nbest, held_out, one) for one in again]
+    result, text, model = _summary(models, run.metric, metric_of(run.metric, nbest).sign)
     if start is not None and start.trees:
         model = replace(folded(model.weights, start), config=model.config, history=model.history)
     model = with_plan(_never_below_order(o, model, nbest, held_out, run.metric), plan)
-    if o.output is not None:
-        model.save(o.output)
+    model.save(o.output)
     o.emit({**result, "output": o.output, "signature": model.signature}, text)
-    o.say(f"{o.method} -> {o.output or 'no file'} in {o.seconds:.1f} s")
+    o.say_written(o.method, o.output)
 
 
 def _never_below_order(o: Tune, model: Model, nbest: NBest, held_out: NBest | None, metric: str) -> Model:
@@ -120,16 +114,9 @@ def _check(o: Tune, tuner: Any) -> None:
         from ..distributed.mixing import check_tuner
 
         check_tuner(tuner, o.method)
-        if o.strategy_grid:
-            raise InputError("--strategy-grid: --engine dask does not take it; leave one of them out")
-    if o.output is None and not o.strategy_grid:
-        raise InputError("-o: expected a model file to write, found none; give -o MODEL.json")
-    if o.output is not None:
-        is_writable_target(o.output)
-    if o.strategy_grid and o.runs > 1:
-        raise InputError("--runs: --strategy-grid has one run of each strategy; leave one of them out")
+    is_writable_target(o.output)
     if o.pick == "select" and o.select is None:
-        raise InputError("--pick select: it needs --select LIST")
+        raise InputError("--set pick=select: it needs --select LIST")
 
 
 def _run(o: Tune, nbest: NBest, start: Model | None) -> Run:
@@ -137,7 +124,7 @@ def _run(o: Tune, nbest: NBest, start: Model | None) -> Run:
     groups = Groups.load(o.groups) if o.groups else Groups()
     for pattern, _ in groups.rules:
         if not any(fnmatchcase(name, pattern) for name in (*nbest.global_names, *nbest.sparse_names)):
-            raise InputError(f"{o.groups}: no feature of the list matches {pattern!r}; see 'boostfeat info {o.store}'")
+            raise InputError(f"{o.groups}: no feature of the list matches {pattern!r}; see 'boostfeat info {o.stores[0]}'")
     return Run(
         seed=o.seed,
         threads=o.threads,
@@ -175,19 +162,14 @@ def _fitting(o: Tune) -> Iterator[Fit]:
     from ..distributed.mixing import tune_on
     from ..distributed.worker_data import Source
 
-    source = Source.of(o.store)
+    source = Source.of(o.stores[0])
     with cluster_of(o) as cluster:
         yield partial(tune_on, cluster, source, say=say_to_all(o))
 
 
-def _one_run(o: Tune, fit: Fit, tuner: Any, nbest: NBest, held_out: NBest | None, run: Run) -> Model:
-    model = _fitted(o, fit, tuner, o.method, nbest, held_out, run)
-    return _beside_mira(o, fit, model, tuner, nbest, run) if o.method == "rm" else model
-
-
-def _fitted(o: Tune, fit: Fit, tuner: Any, name: str, nbest: NBest, held_out: NBest | None, run: Run) -> Model:
+def _fitted(o: Tune, fit: Fit, tuner: Any, nbest: NBest, held_out: NBest | None, run: Run) -> Model:
     total = getattr(tuner, "epochs", getattr(tuner, "rounds", None))
-    with o.progress(f"tuning ({name})") as bar:
+    with o.progress(f"tuning ({o.method})") as bar:
 
         def report(row: Mapping[str, Any]) -> None:
             bar.update(row["epoch"], total, _gains(row))
@@ -201,15 +183,6 @@ def _fitted(o: Tune, fit: Fit, tuner: Any, name: str, nbest: NBest, held_out: NB
         when = f"epoch {first} and {len(more)} more of {len(model.history)}" if more else f"epoch {first}"
         o.warn(f"{when}: {note}")
     return model
-
-
-def _beside_mira(o: Tune, fit: Fit, model: Model, tuner: Any, nbest: NBest, run: Run) -> Model:
-    """Return the model with MIRA's spread under the same options in its history, which the bound is there to lower [EMR13]."""
-    mira = tuner_class("mira")
-    same = mira(**{option.field: getattr(tuner, option.field) for option in options_of(mira)})
-    rows = _fitted(o, fit, same, "mira, for its spread", nbest, None, replace(run, pick="last")).history
-    beside = {row["epoch"]: {f"mira_{name}": row[name] for name in ("spread_mean", "spread_sd")} for row in rows}
-    return replace(model, history=tuple({**row, **beside.get(row["epoch"], {})} for row in model.history))
 
 
 def _gains(row: Mapping[str, Any]) -> str:
@@ -246,8 +219,7 @@ def _summary(models: list[Model], metric: str, sign: float) -> tuple[dict[str, A
     return result, text.strip("\n"), model
 
 
-_SPREADS = ("spread_mean", "spread_sd", "mira_spread_mean", "mira_spread_sd")
-_CURVE = ("epoch", "graphs", "dev", "select", "oracle", "prediction", *_SPREADS, "nonzero", "loss")
+_CURVE = ("epoch", "graphs", "dev", "select", "oracle", "prediction", "spread_mean", "spread_sd", "nonzero", "loss")
 
 
 def _curve(model: Model, most: int = 30) -> str:
@@ -267,47 +239,3 @@ def _curve(model: Model, most: int = 30) -> str:
 
     rows = [[*(cell(row.get(name)) for name in columns), "*" if row["epoch"] == model.config["epoch"] else ""] for row in kept]
     return table(rows, header=[*columns, ""], right=tuple(range(len(columns))))
-
-
-def _grid(o: Tune, tuner: Any, nbest: NBest, held_out: NBest | None, run: Run) -> tuple[dict[str, Any], str, Model]:
-    """[E12] Tables 3-4 and Figures 1-6 in our own numbers: every oracle with every prediction, BLEU per epoch."""
-    with o.progress("strategies") as bar:
-        seen: list[str] = []
-
-        def report(row: Mapping[str, Any]) -> None:
-            if row.get("strategy") not in seen:
-                seen.append(str(row.get("strategy")))
-            bar.update(len(seen) - 1 + row["epoch"] / tuner.epochs, 9, f"{row.get('strategy')}  {_gains(row)}")
-
-        strategies = strategy_grid(nbest, held_out, tuner, replace(run, callback=report))
-    key = "select" if held_out is not None else "dev"
-    predictions = list(dict.fromkeys(s.prediction for s in strategies))
-    models = {(s.oracle, s.prediction): s.model for s in strategies}
-    rows = []
-    for oracle in dict.fromkeys(s.oracle for s in strategies):
-        cells = (models[oracle, p] for p in predictions)
-        rows.append([oracle, *(f"{_chosen(m)[key]:.2f} / {m.history[-1][key]:.2f}" for m in cells)])
-    lines = [f"{run.metric} on {key}, chosen epoch / last epoch", table(rows, header=["oracle \\ prediction", *predictions]), ""]
-    first: dict[tuple[tuple[str, float], ...], str] = {}
-    for s in strategies:
-        name = f"{s.oracle}/{s.prediction}"
-        if (other := first.setdefault(tuple(s.model.weights.items()), name)) != name:
-            lines.append(f"{name} and {other} are one run: no list has more than k hypotheses")
-    lines.append("curves: dev per epoch, between the prediction's and the oracle's, all under the weights of that epoch")
-    for s in strategies:
-        lines += ["", f"{s.oracle} / {s.prediction}   {sparkline([row['dev'] for row in s.model.history])}"]
-        for name in ("oracle", "dev", "prediction", *(["select"] if held_out is not None else [])):
-            lines.append(f"  {name:<10} " + " ".join(f"{row[name]:6.2f}" for row in s.model.history))
-    sign = metric_of(run.metric, nbest).sign
-    best = max(strategies, key=lambda s: sign * float(_chosen(s.model)[key]))
-    result = {
-        "strategies": [{"oracle": s.oracle, "prediction": s.prediction, "history": list(s.model.history)} for s in strategies]
-    }
-    return result, "\n".join(lines), best.model
-
-
-def sparkline(values: list[float]) -> str:
-    """Return a curve in one line of text."""
-    low, high = min(values), max(values)
-    marks = "▁▂▃▄▅▆▇█"
-    return "".join(marks[int((v - low) / (high - low) * 7)] if high > low else marks[0] for v in values)

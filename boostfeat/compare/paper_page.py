@@ -1,7 +1,4 @@
-"""A paper's tables and figures from the folder of our runs: paper.md for people, paper.json for the report.
-
-The report also draws the curves that this writes: strategy-grid.json [E12 Figures 1 to 6] and spread.json [EMR13 section 6].
-"""
+"""A paper's tables and figures from the folder of our runs: paper.md for people, paper.json for the report."""
 
 from __future__ import annotations
 
@@ -209,12 +206,6 @@ def curves(page: Page, table: Table) -> Cells:
     """[E12 Figures 1 to 6]: dev by epoch, between prediction and oracle, all under the weights of that epoch."""
     labels = [label for label in page.paper.rows if "/" in label and "extended" not in label]
     histories = {label: page.model(label).history for label in labels}
-    cells = []
-    for label in labels:
-        config = page.model(label).config
-        strategy = {name: config[name] for name in ("oracle", "prediction")}
-        cells.append({"name": label, **strategy, "history": list(histories[label])})
-    write_json(page.folder.path / "strategy-grid.json", {"strategies": cells})
     drawn = ([f"{row['dev']:.1f} ({row['prediction']:.1f} to {row['oracle']:.1f})" for row in h] for h in histories.values())
     rows = [[str(k), *cells] for k, cells in enumerate(zip_longest(*drawn, fillvalue=""), 1)]  # some may stop before others
     changes = [float(np.abs(np.diff([row["dev"] for row in h])).mean()) if h[1:] else 0.0 for h in histories.values()]
@@ -247,14 +238,12 @@ def gains(page: Page, table: Table) -> Cells:
 
 def spreads(page: Page, table: Table) -> Cells:
     """[EMR13 section 6]: how far the oracle's score is from the worst of its list."""
-    rows, drawn = [], []
+    rows = []
     for label in table.rows:
         model = page.model(label)
-        drawn.append({"name": label, "history": list(model.history)})
         kept = next(row for row in model.history if row["epoch"] == model.config["epoch"])
         every = float(np.mean([row["spread_mean"] for row in model.history]))
         rows.append([label, number(kept["spread_mean"]), number(kept["spread_sd"]), number(every)])
-    write_json(page.folder.path / "spread.json", {"systems": drawn})
     return ["system", "mean", "sd", "mean of all epochs"], rows
 
 
@@ -352,7 +341,7 @@ def _tuned(page: Page, which: str) -> list[str]:
 def write_page(
     folder: Folder, paper: Paper, results: Sequence[Row], bitext: Mapping[str, tuple[Folder, Sequence[Row]]] | None = None
 ) -> dict[str, Any]:
-    """Write paper.json and paper.md of a finished run, and the curves that the report draws; gives what paper.json holds.
+    """Write paper.json and paper.md of a finished run; return what paper.json holds.
 
     ``bitext`` are the runs of the paper's rows on other lists, by the names of these.
     """

@@ -46,6 +46,7 @@ class Option:
     group: str = ""  # heading in --help
     rare: bool = False  # a setting: --set NAME=VALUE, shown by --help-all
     needs: tuple[str, ...] = ()  # flags, NAME or NAME=VALUE, of which one has to be given for this one to count
+    without: tuple[str, ...] = ()  # flags beside which this one would not count
     is_argument: bool = False  # given by its place, without a flag
     field: str = ""
     kind: str = ""  # the annotation
@@ -152,10 +153,11 @@ def option(
     group: str = "",
     rare: bool = False,
     needs: str | tuple[str, ...] = (),
+    without: str | tuple[str, ...] = (),
 ) -> Any:
     """Return a field of a dataclass that is an option."""
-    wanted = (needs,) if isinstance(needs, str) else needs
-    how = (symbol, flag, short, metavar, group, rare, wanted)
+    wanted, unwanted = ((names,) if isinstance(names, str) else names for names in (needs, without))
+    how = (symbol, flag, short, metavar, group, rare, wanted, unwanted)
     declared = Option(help, above, least, most, tuple(choices), tuple(words), *how)
     return field(default=default, metadata={"option": declared})
 

@@ -91,7 +91,8 @@ def connected(
         except (OSError, ValueError, MemoryError) as error:  # the last: what another server says, taken for a length
             reason = "another server answers there" if isinstance(error, MemoryError) else str(error).partition("\n")[0][:120]
             raise InputError(
-                f"--scheduler: expected the address of a Dask scheduler (tcp://host:8786) or 'local', found {scheduler}: {reason}"
+                "--set scheduler: expected the address of a Dask scheduler (tcp://host:8786) or 'local', found "
+                f"{scheduler}: {reason}"
             ) from None
         yield stack.enter_context(client)
 
@@ -161,7 +162,7 @@ class Workers:
             yield
         except (OSError, CancelledError):  # also where it does not answer in time
             raise InputError(
-                "--scheduler: expected the scheduler to answer, found it gone; start it again, and then the command "
+                "--set scheduler: expected the scheduler to answer, found it gone; start it again, and then the command "
                 "(induce goes on with --resume)"
             ) from None
 

@@ -24,7 +24,7 @@ class PairOptions:
         flag="pairs",
         group=PAIRS,
     )
-    alpha: float = option(1.0, "Smoothing of sentence BLEU", least=0, group=PAIRS)
+    alpha: float = option(1.0, "Smoothing of sentence BLEU", least=0, group=PAIRS, rare=True)
     distinct: bool = option(
         False, "Keep a pair once, however often it was drawn; the papers do not", flag="distinct_pairs", group=PAIRS, rare=True
     )

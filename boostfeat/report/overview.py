@@ -301,14 +301,18 @@ def lengths(run: Run) -> dict[str, Any]:
 
 
 def experiments(run: Run) -> dict[str, Any]:
-    """MIRA's strategies [E12] and the spread of RM beside MIRA's [EMR13], where the run holds them."""
-    spreads = []
-    for row in run.spreads:
-        for prefix, name in (("", row.get("name", row.get("method", "RM"))), ("mira_", "MIRA")):
-            if any(f"{prefix}spread_mean" in r for r in row["history"]):
-                curve = {k: [r.get(f"{prefix}spread_{k}") for r in row["history"]] for k in ("mean", "sd")}
-                spreads.append({"name": str(name), "at": [r.get("epoch") for r in row["history"]], **curve})
-    return {"strategies": [dict(row) for row in run.strategies], "spreads": spreads}
+    """Return curves of all systems that have them: MIRA's strategies by epoch [E12], and the spread of scores [EMR13]."""
+    labels = {name: label for label, name in (run.paper or {}).get("rows", {}).items()}
+    strategies, spreads = [], []
+    for s in run.systems:
+        history = list(s.model.history) if s.model else []
+        if s.model and any("oracle" in row for row in history):
+            sides = {"oracle": s.model.config.get("oracle", "best gain"), "prediction": s.model.config.get("prediction", "best")}
+            strategies.append({"name": labels.get(s.name, s.name), **sides, "history": history})
+        if any("spread_mean" in row for row in history):
+            curve = {k: [row.get(f"spread_{k}") for row in history] for k in ("mean", "sd")}
+            spreads.append({"name": labels.get(s.name, s.name), "at": [row.get("epoch") for row in history], **curve})
+    return {"strategies": strategies, "spreads": spreads}
 
 
 def reproduction(run: Run) -> dict[str, Any]:

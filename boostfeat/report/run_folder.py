@@ -103,12 +103,6 @@ class _Paper(Struct):
     rows: dict[str, str]
 
 
-class _Curve(Struct):
-    """A curve in spread.json or strategy-grid.json."""
-
-    history: list[dict[str, Any]]
-
-
 class _Choices(Struct):
     test: list[Annotated[int, Meta(ge=-1, lt=1 << 31)]]
 
@@ -141,8 +135,6 @@ class Run:
     systems: tuple[System, ...]
     test: NBest
     config: Mapping[str, Any]
-    strategies: tuple[Mapping[str, Any], ...] = ()  # MIRA's strategy grid: oracle, prediction, history
-    spreads: tuple[Mapping[str, Any], ...] = ()  # of RM and MIRA: name, history
     paper: Mapping[str, Any] | None = None  # its tables, where the run is a paper's experiment
 
     def system(self, name: str) -> System | None:
@@ -254,8 +246,6 @@ def load_run(folder: str | Path, *, test: str | Path | None = None, maker: Featu
         tuple(_system(folder, row, nbest, maker) for row in rows),
         nbest,
         config,
-        _curves(folder / "strategy-grid.json", "strategies"),
-        _curves(folder / "spread.json", "systems"),
         _paper(folder / "paper.json"),
     )
 
@@ -321,18 +311,6 @@ def _inside(folder: Path, name: str) -> Path:
     if not name or not (folder / name).resolve().is_relative_to(folder.resolve()):
         raise _bad(folder / "results.json", "names of files in the folder", clip_json(name))
     return folder / name
-
-
-def _curves(path: Path, key: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the objects with a history in an optional file: under a key, alone as 'tune --json' prints them, or by name."""
-    if not path.exists():
-        return ()
-    rows: Any = _read(path, Any)
-    if isinstance(rows, dict):
-        alone, by_name = [rows] if "history" in rows else None, [{"name": k, "history": v} for k, v in rows.items()]
-        rows = rows.get(key, alone or by_name)
-    typed(rows, list[_Curve], f"{path}: {key}", fix=_FIX)
-    return tuple(rows)
 
 
 def _paper(path: Path) -> Mapping[str, Any] | None:

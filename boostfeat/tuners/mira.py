@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import inf, isinf
@@ -29,7 +28,7 @@ from .margin import (
 )
 from .tuner_options import ORACLES, PREDICTIONS, MiraOptions, RelativeMarginOptions
 
-__all__ = ["ORACLES", "PREDICTIONS", "Mira", "strategy_grid", "train"]
+__all__ = ["ORACLES", "PREDICTIONS", "Mira", "train"]
 
 
 @dataclass(frozen=True)
@@ -241,31 +240,3 @@ class RelativeMargin(RelativeMarginOptions):
     def finished(self, model: Model) -> Model:
         """JSON has no infinity."""
         return replace(model, config={**model.config, "b": "inf"}) if isinf(self.b) else model
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# All strategies
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-class Strategy(NamedTuple):
-    """One cell of the table: the model's history has dev, oracle and prediction BLEU (and select) of every epoch."""
-
-    oracle: str
-    prediction: str
-    model: Model
-
-
-def strategy_grid(nbest: NBest, select: NBest | None, base: Mira, run: Run = Run()) -> list[Strategy]:  # noqa: B008 (frozen)
-    """Every oracle with every prediction, all else as in ``base`` [E12 tables 3 and 4, figures 1 to 6]."""
-    cells = []
-    for prediction in PREDICTIONS:
-        for oracle in ORACLES:
-
-            def named(row: Mapping[str, Any], cell: str = f"{oracle}/{prediction}") -> None:
-                if run.callback:
-                    run.callback({"strategy": cell, **row})
-
-            tuner = replace(base, oracle=oracle, prediction=prediction)
-            cells.append(Strategy(oracle, prediction, tuner.fit(nbest, select, replace(run, callback=named))))
-    return cells

@@ -70,7 +70,7 @@ class ProOptions(_Checked):
     draws: int | None = same(PairOptions, "draws", None)
     threshold: float | None = same(PairOptions, "threshold", None)
     keep: int | None = same(PairOptions, "keep", None, group=METHOD)
-    alpha: float = same(PairOptions, "alpha", group=METHOD)
+    alpha: float = same(PairOptions, "alpha", group=METHOD, rare=False)
     l2: float = option(1.0, "L2 penalty l2/2 |λ|², of standardised features", least=0, group=METHOD)
     max_iter: int = option(1000, "L-BFGS iterations, at most", least=0, rare=True)
     tol: float = option(1e-6, "Largest entry of the gradient of the mean objective at the end", least=0, rare=True)

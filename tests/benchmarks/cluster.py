@@ -48,7 +48,7 @@ class Cost(NamedTuple):
 def induce(store: Path, model: Path, *, rounds: int, workers: int) -> Cost:
     flags = ["--recipe", "paper", "--max-leaves", "2", "--rounds", str(rounds), "--threads", str(max(1, workers)), "-q"]
     if workers:
-        flags += ["--engine", "dask", "--scheduler", "local", "--set", f"workers={workers!s}"]
+        flags += ["--engine", "dask", "--set", f"workers={workers!s}"]
     command = [sys.executable, __file__, "--count", "induce", str(store), "-o", str(model), *flags]
     before, started = _children(), time.perf_counter()
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()

@@ -186,12 +186,12 @@ def test_demo_says_first_what_its_page_lacks(boostfeat, tmp_path, monkeypatch):
 
 
 def test_the_demos_commands_are_lines_that_a_shell_reads(tmp_path):
-    for job in demo.jobs(page=True):
-        lines = demo.shell_lines(" ".join(job))
+    for job in demo.JOBS:
+        lines = demo.shell_lines(job)
         read = subprocess.run(
             ["bash", "-c", "printf '%s\n' " + "\n".join(lines)], capture_output=True, text=True, env={"DATA": "$DATA"}, check=True
         )
-        assert read.stdout.splitlines() == job
+        assert read.stdout.splitlines() == job.split()
 
 
 # -- what goes wrong ----------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_the_demos_commands_are_lines_that_a_shell_reads(tmp_path):
         (["score", "{stores}/dev.nbest", "-m", "{data}/dev.src"], "dev.src: expected a model file in JSON"),
         (["rerank", "{stores}/dev.nbest", "--format", "xml"], "unknown format 'xml': expected one of text, moses, moses-enriched, jsonl"),
         (["induce", "{stores}/dev.nbest", "--level", "galactic", "-o", "{tmp}/m"], "unknown level 'galactic': expected one of local, global"),
-        (["induce", "{stores}/dev.nbest", "--shrinkage", "2", "-o", "{tmp}/m"], "shrinkage: expected a number above 0 up to 1, found 2.0"),
+        (["induce", "{stores}/dev.nbest", "--set", "shrinkage=2", "-o", "{tmp}/m"], "shrinkage: expected a number above 0 up to 1, found 2.0"),
         (["induce", "{stores}/dev.nbest", "--max-leaves", "1", "-o", "{tmp}/m"], "--max-leaves"),
         (["show", "{stores}/dev.nbest"], "dev.nbest: expected"),
     ],

@@ -21,39 +21,27 @@ def test_a_bar_is_shown_on_a_terminal_after_half_a_second(capsys, monkeypatch, s
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     now = [100.0]
     monkeypatch.setattr("boostfeat.cli.console.time.monotonic", lambda: now[0])
-    with Common(quiet=quiet).progress("reading [b]") as bar:
+    with at_work("import", Common()), Common(quiet=quiet).progress("reading [b]") as bar:
         now[0] += seconds
         bar.update(2, 3, "x\x1b")
-        assert console.Bar.shown == int(is_shown)
-    found = capsys.readouterr().err
-    assert ("reading [b]" in found) == is_shown
-    assert console.Bar.shown == 0
+    assert ("reading [b]" in capsys.readouterr().err) == is_shown
+    assert console.Bar.screen is None
 
 
-def seen(capsys, what: str) -> str:
-    """What was written to standard error until this was."""
-    found, deadline = "", time.monotonic() + 30
-    while what not in found and time.monotonic() < deadline:
-        time.sleep(0.01)
-        found += capsys.readouterr().err
-    return found
-
-
-def test_a_command_without_a_bar_shows_that_it_is_at_work(capsys, monkeypatch):
+def test_a_command_shows_that_it_is_at_work(capsys, monkeypatch):
+    """After a while, until results are printed; a command inside another adds nothing, a quiet one shows nothing."""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setattr(console, "PATIENCE", 0.05)
-    flags = Common()
+    flags, shown, deadline = Common(), "", time.monotonic() + 30
     with at_work("scoring", flags), at_work("of it", flags):
-        assert "scoring" in seen(capsys, "scoring")
-        flags.say("halfway")  # hides it, and it comes again
-        assert "scoring" in seen(capsys, "scoring")
-        with flags.progress("reading") as bar:  # takes its place
-            bar._started -= 1.0
-            bar.update(1, 3)
-            capsys.readouterr()
-            time.sleep(0.3)
-            assert "scoring" not in capsys.readouterr().err
-    capsys.readouterr()
+        while "scoring" not in shown and time.monotonic() < deadline:
+            time.sleep(0.01)
+            shown += capsys.readouterr().err
+        flags.say("halfway")
+        flags.emit(None, "a result")
+        found = capsys.readouterr()
+    assert "scoring" in shown
+    assert ("halfway" in found.err, found.out, "of it" in shown + found.err) == (True, "a result\n", False)
     with at_work("quiet", Common(quiet=True)):
         time.sleep(0.1)
     assert capsys.readouterr().err == ""

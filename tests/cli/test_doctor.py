@@ -7,8 +7,7 @@ import json
 import pytest
 
 from boostfeat.cli import doctor
-from boostfeat.cli.text_table import laid_out
-from boostfeat.losses.pairwise import PairwiseLogLoss
+from boostfeat.cli.console import laid_out
 from boostfeat.trees.tree import Tree
 
 
@@ -16,7 +15,7 @@ def test_a_sound_installation(boostfeat):
     code, out, err = boostfeat("doctor", "--json")
     found = json.loads(out)
     assert (code, err, found["ok"]) == (0, "", True)
-    assert len(found["checks"]) == 4
+    assert len(found["checks"]) == 2
     assert all(check["ok"] for check in found["checks"])
     assert None not in found["versions"].values()
     assert found["numba_cache"]["kernels"] > 0
@@ -26,15 +25,14 @@ def test_a_sound_installation(boostfeat):
 @pytest.mark.parametrize(
     ("owner", "name", "broken", "check", "what"),
     [
-        (PairwiseLogLoss, "gradient", lambda self, scores: 1.01 * scores, 1, "expected the differences of the loss"),
         (
             Tree,
             "predict",
             lambda self, table: 0.0 * table.column("count"),
-            2,
+            0,
             "expected BLEU-SBP 100 with trees and less without",
         ),
-        (doctor, "_middle_lists", lambda n, seed: None, 3, "AttributeError"),
+        (doctor, "_middle_lists", lambda n, seed: None, 1, "AttributeError"),
     ],
 )
 def test_what_is_broken_is_found(monkeypatch, owner, name, broken, check, what):
@@ -79,13 +77,6 @@ def test_warm_runs_a_small_job(boostfeat):
     code, out, err = boostfeat("doctor", "--warm", "-q")
     assert (code, err) == (0, "")
     assert "compiled kernels" in out
-
-
-def test_a_missing_requirement(boostfeat, monkeypatch):
-    monkeypatch.setattr(doctor, "REQUIRED", (*doctor.REQUIRED, "no-such-package"))
-    code, out, _ = boostfeat("doctor")
-    assert code == 1
-    assert "missing: install it with pip" in out
 
 
 MACHINE = {

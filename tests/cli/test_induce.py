@@ -178,7 +178,7 @@ def test_what_is_said_of_a_model(boostfeat, stores, tmp_path, monkeypatch, confi
     history = tuple({"round": k, "loss": 1.0 - k / 8, "dev": 20.0 + k, "select": 30.0 + k} for k in range(3))
     made = tuple(replace(stump("constant", None, feature="LM0"), name=name) for name in "tu"[:trees])
     model = Model({}, made, config={"best_round": trees, **config}, history=history)
-    monkeypatch.setattr("boostfeat.cli.induce._Fit.run", lambda fit: model)
+    monkeypatch.setattr("boostfeat.cli.induce.induce_on", lambda *lists, **how: model)
     command = ["induce", stores / "dev", "--templates", "none", "--set", "rule=best", "-o", tmp_path / "m.json"]
     code, out, err = boostfeat(*command, *(["--select", stores / "select"] if held_out else []))
     trees_are = "1 tree" if trees == 1 else f"{trees} trees"

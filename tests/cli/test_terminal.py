@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import resource
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from boostfeat.cli.compare import Board
-from boostfeat.cli.console import Bar, Common
+from boostfeat.cli.console import Bar, Common, at_work
 from boostfeat.core.errors import is_out_of_memory, plain
 from boostfeat.core.files import open_output
 from boostfeat.model.model import Model
@@ -185,9 +184,10 @@ def test_what_progress_shows_is_text_and_not_markup(monkeypatch, name: str) -> N
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr(Bar, "PATIENCE", -1.0)
-    with Common().progress("importing") as bar:
-        bar.update(1, 2, name)
-    with Board(Common()) as board:
+    with at_work("import", Common()):
+        with Common().progress("importing") as bar:
+            bar.update(1, 2, name)
+        board = Board(Common())
         board.watch(name, 0, 1, None)
         board.report(f"{name}: {name} is scored")
     shown = stream.getvalue().decode()
@@ -195,29 +195,26 @@ def test_what_progress_shows_is_text_and_not_markup(monkeypatch, name: str) -> N
     assert "\x1b[31m" not in shown
 
 
-def test_a_board_shows_systems_by_name_and_all_else_below(monkeypatch) -> None:
-    """Lines of a system go beside it; others, and those of names that it does not know, are one line at the end."""
+def test_a_board_has_a_row_for_each_system(monkeypatch) -> None:
+    """Lines of a system go beside it; others are said."""
     stream = io.BytesIO()
     monkeypatch.setattr(sys, "stderr", Terminal(stream, encoding="utf-8", write_through=True))
-    monkeypatch.setenv("COLUMNS", "60")
-    before = Bar.shown
-    with Board(Common()) as board:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(Bar, "PATIENCE", -1.0)
+    with at_work("compare", Common()):
+        board = Board(Common())
         board.report("reading: lists")
         for name, done, total in (("boost", 0, 3), ("boost", 1, 3), ("decoder", 0, 0)):
             board.watch(name, done, total, None)
         board.report("boost: rounds: 3")
-        board.report("all are read")
-        assert (Bar.shown, board._live.transient) == (before + 1, True)
-        assert board._rows == {"": ["", "all are read"], "boost": ["1 of 3", "rounds: 3"], "decoder": ["", ""]}
-    assert Bar.shown == before
-    lines = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", line).strip() for line in stream.getvalue().decode().split("\n")]
-    end = len(lines) - lines[::-1].index("boost    1 of 3  rounds: 3") - 1
-    assert lines[end - 1 : end + 3] == ["system   done", "boost    1 of 3  rounds: 3", "decoder", "all are read"]
+        rows = {task.description: (task.completed, task.total, task.fields["note"]) for task in Bar.screen.tasks}
+    assert rows == {"compare": (0, None, ""), "boost": (1, 3, "rounds: 3"), "decoder": (0, None, "")}
+    assert "boostfeat: reading: lists" in stream.getvalue().decode()
 
 
 @pytest.mark.parametrize("quiet", [False, True])
 def test_elsewhere_a_board_is_lines(capsys, quiet: bool) -> None:
-    with Board(Common(quiet=quiet)) as board:
-        board.watch("boost", 1, 2, None)
-        board.report("boost: done")
+    board = Board(Common(quiet=quiet))
+    board.watch("boost", 1, 2, None)
+    board.report("boost: done")
     assert capsys.readouterr().err == ("" if quiet else "boostfeat: boost: done\n")

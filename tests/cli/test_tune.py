@@ -70,13 +70,6 @@ def test_runs_give_mean_and_sd(boostfeat, folder, tmp_path):
     assert (found["mean"]["dev"], found["sd"]["dev"]) == (pytest.approx(np.mean(values)), pytest.approx(np.std(values, ddof=1)))
 
 
-def test_strategy_grid_prints_the_table_and_the_curves(boostfeat, folder):
-    code, out, _ = boostfeat("tune", folder / "dev.nbest", "--method", "mira", "--strategy-grid", "--epochs", 2)
-    assert code == 0
-    assert [line.split()[0] for line in out.splitlines()[2:5]] == ["lu", "hope", "max-bleu"]
-    assert out.count("  prediction ") == 9
-
-
 def test_tree_features_are_tuned_and_go_back_to_the_trees(boostfeat, folder, tmp_path):
     dev = read_store(folder / "dev.nbest")
     model = boost(dev, None, BoostOptions(rounds=3, tree=TreeOptions(min_occurrences=20)))
@@ -141,9 +134,8 @@ def test_bad_group_files(tmp_path, text):
         (["--method", "mert", "--eta", "1"], "--eta: mert has no such option; it has --restarts"),
         (["--method", "mira", "--set", "oracle=delphi"], "delphi"),
         (["--method", "kbmira", "--c", "-1"], "c"),
-        (["--method", "pro", "--pick", "best"], "unknown pick 'best': expected one of auto, select, dev, last"),
-        (["--method", "pro", "--pick", "select"], "--pick select: it needs --select LIST"),
-        (["--method", "pro", "--strategy-grid"], "--strategy-grid does nothing without --method mira; leave it out"),
+        (["--method", "pro", "--set", "pick=best"], "unknown pick 'best': expected one of auto, select, dev, last"),
+        (["--method", "pro", "--set", "pick=select"], "--set pick=select: it needs --select LIST"),
         (["--method", "pro", "--metric", "comet"], "unknown metric 'comet'"),
         (["--method", "pro", "--init", "{folder}/none.json"], "none.json: expected a file, found none"),
     ],

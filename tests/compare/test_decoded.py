@@ -39,7 +39,6 @@ from boostfeat.search.loop.decoded_comparison import (
     _finished,
     choice_of,
     compare_decoded,
-    curve_labels,
     decode_start,
     decoded_systems,
     first_of_grid,
@@ -142,7 +141,7 @@ def test_a_loop_is_a_comparison_of_its_start(run, tmp_path):
     for row, key in zip(rows.values(), ("start", "picked"), strict=True):
         assert row["test"]["bleu"] == pytest.approx(found["tests"][0][key]["bleu"])
     assert rows[f"iteration {found['picked']}"]["p_value"] == pytest.approx(found["tests"][0]["p_value"], abs=0.05)
-    assert gather(load_run(tmp_path / "made"))["experiments"]["strategies"][0]["name"] == "mira"
+    assert gather(load_run(tmp_path / "made"))["experiments"]["strategies"][0]["name"] == f"iteration {found['picked']}"
     with pytest.raises(InputError, match="expected a finished loop, found none"):
         loop_comparison(tmp_path, tmp_path / "other")
     row = {"seconds": {"decode": 1.5}}
@@ -250,11 +249,6 @@ def test_a_loop_that_is_not_finished(tmp_path):
         _finished(LoopFolder(tmp_path))
 
 
-def test_what_curves_are_called():
-    assert curve_labels(Model({})) == {"oracle": "best gain", "prediction": "model's best"}
-    assert curve_labels(Model({}, config={"oracle": "lu", "prediction": "pb"})) == {"oracle": "lu", "prediction": "pb"}
-
-
 def test_names_of_sets_and_first_settings():
     """dev and select as they are called, test sets in their order; of grids the first value of each."""
     corpora = tuple(ParallelText(name, ("a",), (("b",),)) for name in ("dev", "select"))
@@ -332,9 +326,8 @@ def test_a_loop_by_hand_as_a_comparison(tmp_path, sets, reported, rows):
             wrong = 3 - k + sets.index(name)  # of the sentences, an edit each
             assert of["ter"] == pytest.approx(100 * wrong / (4 + sets.index(name)))
         assert (row["p_value"] is None) == (k == 0)
-    curves = [json.loads((tmp_path / "made" / file).read_text()) for file in ("strategy-grid.json", "spread.json")]
-    curve = {"name": "", "oracle": "hope", "prediction": "model's best", "history": [{"epoch": 1, "dev": 1.0, "oracle": 2.0}]}
-    assert curves == [{"strategies": [curve]}, {"systems": [curve]}]
+    histories = [Model.load(tmp_path / "made" / row["model"]).history for row in found.values()]
+    assert histories == [(), *[({"epoch": 1, "dev": 1.0, "oracle": 2.0},)] * (len(rows) - 1)]
 
 
 def test_what_a_loop_learns_with(tmp_path):
@@ -359,7 +352,6 @@ def test_what_a_loop_learns_with(tmp_path):
             "start": ("decoder", "bleu-sbp"),
             "iteration 1": (method, "bleu-sbp"),
         }
-        assert not (tmp_path / "made" / "spread.json").exists()
 
 
 def test_first_lists_are_made_once(decoding, tmp_path):
@@ -393,7 +385,7 @@ def test_what_is_kept_of_loops(run):
     state = json.loads((run / "systems" / "base-PRO.json").read_text())
     loops = [json.loads((run / "loops" / name / "results.json").read_text()) for name in ("base-PRO", "base-PRO.run1")]
     assert state["picked"] == [loop["picked"] for loop in loops]
-    assert state["models"] == ["loops/base-PRO/model.json", "loops/base-PRO.run1/model.json"]
+    assert state["models"] == ["models/base-PRO.json", "models/base-PRO.run1.json"]
     assert state["chosen"] == {"alpha": 1.0, "keep": 100, "l2": 1.0, "iteration": loops[0]["picked"]}
     model = Model.load(run / state["models"][0])
     assert (state["features"], state["trees"], state["tried"]) == (sum(w != 0 for w in model.weights.values()), 0, [])
@@ -469,13 +461,15 @@ def test_the_plan_of_a_system(decoding, tmp_path):
     ]
     for task in tasks:
         task.folder.mkdir(parents=True)
-        Model({"a": 1.0, "b": 0.0, "c": 2.0}, (TREE,)).save(task.folder / "model.json")
+        for file in ("model.json", "iteration-04/model.json", "iteration-06/model.json"):
+            (task.folder / file).parent.mkdir(exist_ok=True)
+            Model({"a": 1.0, "b": 0.0, "c": 2.0}, (TREE,)).save(task.folder / file)
     came = ((1, 4, 1.23456, 50.0), (3, 6, 2.0, 70.5))
     names = ("picked", "iterations", "seconds", "peak_mb")
     with pytest.raises(StopIteration):
         plan.send([dict(zip(names, one, strict=True)) for one in came])
     kept = {
-        "made_from": {}, "picked": [1, 3], "models": ["loops/base_rm_b_2/model.json", "loops/base_rm_b_2.run1/model.json"],
+        "made_from": {}, "picked": [1, 3], "models": ["models/base_rm_b_2.json", "models/base_rm_b_2.run1.json"],
         "chosen": {"c": 0.01, "d": 0.01, "iteration": 1}, "tried": [], "features": 3, "trees": 1, "epochs": 4,
         "seconds": 1.617, "search_seconds": 3.235, "peak_mb": 70.5,
     }  # fmt: skip

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from boostfeat.cli.compare import Board
-from boostfeat.cli.console import Common
 from boostfeat.compare.schedule import AnyPlan, Schedule
 from boostfeat.core.processes import Job
 
@@ -87,25 +85,3 @@ def test_watchers_hear_how_many_are_done():
     heard: list[tuple[Any, ...]] = []
     carry_out(Schedule({"a": plan({1: 1}, [1, 2], [3])}, 1, lambda *event: heard.append(event)))
     assert heard == [("a", 1, 2, None), ("a", 2, 2, 4), ("a", 2, 3, None), ("a", 3, 3, 9)]
-
-
-def test_the_board_follows_on_a_terminal(capsys, monkeypatch):
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    with Board(Common()) as board:
-        board.watch("base-PRO", 3, 8, None)
-        board.report("scoring")
-        board.report("base-PRO: BLEU-SBP 29.04 on select")
-        assert {name: tuple(row) for name, row in board._rows.items()} == {
-            "base-PRO": ("3 of 8", "BLEU-SBP 29.04 on select"),
-            "": ("", "scoring"),
-        }
-    shown = capsys.readouterr().err
-    assert all(part in shown for part in ("system", "base-PRO", "3 of 8", "scoring"))
-
-
-@pytest.mark.parametrize(("quiet", "lines"), [(False, ["boostfeat: base-PRO: done"]), (True, [])])
-def test_elsewhere_the_board_is_a_line_for_each_report(capsys, quiet, lines):
-    with Board(Common(quiet=quiet)) as board:
-        board.watch("base-PRO", 3, 8, None)
-        board.report("base-PRO: done")
-    assert capsys.readouterr().err.splitlines() == lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from boostfeat.cli.text_table import table
+from boostfeat.cli.console import table
 from boostfeat.compare.table import Results, fitting, latex_table, markdown_table, reported_lists, table_rows
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from boostfeat.cli.text_table import table
+from boostfeat.cli.console import table
 from boostfeat.core.errors import plain, plain_lines
 from boostfeat.core.text import has_text, is_whole, may_be_number, normal, split_words, string_buffers
 from boostfeat.formats.bar_kernel import put_words

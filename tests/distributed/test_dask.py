@@ -211,7 +211,7 @@ def test_mixing_is_the_mean_of_what_the_shards_learn(lists, stores, fleet, tuner
 def test_induce_and_tune_commands(stores, client, boostfeat, tmp_path, gain):
     here, there = tmp_path / "here.json", tmp_path / "there.json"
     dev, select = stores
-    cluster = ("--engine", "dask", "--scheduler", client.scheduler.address, "--set", "workers=2")
+    cluster = ("--engine", "dask", "--set", f"scheduler={client.scheduler.address}", "--set", "workers=2")
     induce = ("induce", dev, "--select", select, "--recipe", "paper", "--rounds", 2, "--set", "draws=200", "--gain", gain)
     assert boostfeat(*induce, "-o", here)[0] == 0
     code, out, err = boostfeat(*induce, "-o", there, *cluster)
@@ -237,7 +237,7 @@ def test_resume_goes_on_from_the_last_round(lists, stores, client, boostfeat, tm
 
     monkeypatch.setattr(Workers, "together", together)
     flags = ("--recipe", "paper", "--rounds", 4, "--set", "draws=200", "--resume")
-    cluster = ("--engine", "dask", "--scheduler", client.scheduler.address, "--set", "workers=2")
+    cluster = ("--engine", "dask", "--set", f"scheduler={client.scheduler.address}", "--set", "workers=2")
     assert boostfeat("induce", stores[0], "--select", stores[1], "-o", out, *flags, *cluster)[0] == 0
     assert len(rounds) == 1
     assert Model.load(out).to_json() == whole.to_json()
@@ -255,7 +255,7 @@ def test_a_feature_beyond_all_measure_is_left_out_on_workers_too(lists, fleet, t
 def on_two_workers(store, out, *flags):
     """The command as a terminal would start it: the head of a group of its own."""
     command = [sys.executable, "-m", "boostfeat", "induce", store, "-o", out, "--recipe", "paper", *flags]
-    cluster = ["--engine", "dask", "--scheduler", "local", "--set", "workers=2", "--set", "rule=all", "--set", "decide=score"]
+    cluster = ["--engine", "dask", "--set", "workers=2", "--set", "rule=all", "--set", "decide=score"]
     return subprocess.Popen([*command, *cluster], stderr=subprocess.PIPE, start_new_session=True)
 
 
@@ -301,7 +301,10 @@ def test_an_interrupted_round_ends_at_once_and_leaves_no_process(stores, tmp_pat
         (["induce", "--graphs", "sg.gz"], "--graphs: --engine dask does not take it"),
         (["induce", "--engine", "local", "--set", "workers=2"], "--set workers does nothing without --engine dask; leave it out"),
         (["induce", "--engine", "spark"], "unknown engine 'spark': expected one of local, dask"),
-        (["induce", "--scheduler", "127.0.0.1:1", "--set", "timeout=1"], "--scheduler: expected the address of a Dask scheduler"),
+        (
+            ["induce", "--set", "scheduler=127.0.0.1:1", "--set", "timeout=1"],
+            "--set scheduler: expected the address of a Dask scheduler",
+        ),
         (["tune", "--method", "mert"], "expected --method pro, mira, rm or adagrad, found mert"),
         (["tune", "--method", "mira", "--set", "shards=2"], "the workers are the shards"),
         (["tune", "--method", "adagrad", "--set", "async=yes"], "expected no --async"),

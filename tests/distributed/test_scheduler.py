@@ -29,7 +29,7 @@ def test_another_server_at_the_schedulers_address_is_one_line() -> None:
 
     threading.Thread(target=answer, daemon=True).start()
     address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
-    refused = pytest.raises(InputError, match="--scheduler: expected the address of a Dask scheduler")
+    refused = pytest.raises(InputError, match="--set scheduler: expected the address of a Dask scheduler")
     with refused, connected(address, workers=None, threads=1, timeout=3):
         pass
     server.close()

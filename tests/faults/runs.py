@@ -117,9 +117,9 @@ def import_all() -> None:
     from boostfeat.core import processes
 
     processes.START = "fork"  # workers of compare: as warm as their parent
-    demo.SIZE, jobs = ("--size", "2"), demo.jobs
-    few = ["--systems", "decoder,base/boost-local", "--rounds", "3", "--trials", "9", "--search", "none"]
-    demo.jobs = lambda *, page: [[*job, *few] if job[0] == "compare" else job for job in jobs(page=page)]
+    few = " --systems decoder,base/boost-local --rounds 3 --trials 9 --search none"
+    jobs = (job.replace("--size 30", "--size 2") for job in demo.JOBS)
+    demo.JOBS = tuple(job + few if job.startswith("compare") else job for job in jobs)
     for module in pkgutil.walk_packages(boostfeat.__path__, "boostfeat."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)

@@ -214,8 +214,6 @@ RUN: dict[str, Any] = {
     "results.json": RESULTS,
     "choices.json": {"test": [0, 1]},
     "model.json": MODEL,
-    "spread.json": {"systems": [{"name": "rm", "history": [{"epoch": 1}]}]},
-    "strategy-grid.json": {"strategies": [{"name": "local-fear", "history": [{"epoch": 1, "bleu": 0.5}]}]},
     "paper.json": {
         "title": "A paper",
         "tables": [{"title": "Table 1", "finding": "holds", "header": ["a", "b"], "rows": [["x", "1"]], "differs": ["lists"]}],

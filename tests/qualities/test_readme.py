@@ -27,8 +27,8 @@ PAGES = (README, *sorted((ROOT / "examples").glob("*.md")))
 
 # Commands that a page shows and that cannot run here, with the reason
 NOT_RUN = {
-    "--scheduler tcp://head:8786": "needs a cluster at that address",
-    "--scheduler local": "starts processes for half a minute; tests/distributed runs it",
+    "--set scheduler=tcp://head:8786": "needs a cluster at that address",
+    "--engine dask -o": "starts processes for half a minute; tests/distributed runs it",
     "--decoder 'moses ": "needs a moses binary",
     "--decoder moses ": "needs a moses binary; tests/search/loop runs it where there is one",
 }

@@ -56,7 +56,7 @@ EXTRAS = {
     "report run -o report.html": "report",
     "export model.json --to onnx -o model.onnx": "export",
     "export model.json --to treelite -o model.treelite": "export",
-    "induce dev.nbest --recipe fast --rounds 2 --engine dask --scheduler local -o dask.json": "dask",
+    "induce dev.nbest --recipe fast --rounds 2 --engine dask -o dask.json": "dask",
 }
 
 

@@ -40,7 +40,7 @@ NASTY = "<script>alert(1)</script>"
 SETS = ("dev", "select", "test")
 
 
-def make_run(folder: Path, lists: dict[str, NBest], *, rounds: int = 6, max_leaves: int = 3, extras: bool = True) -> Path:
+def make_run(folder: Path, lists: dict[str, NBest], *, rounds: int = 6, max_leaves: int = 3) -> Path:
     """RUN/ as compare writes it: decoder, a linear model, boost-global and boost-local."""
     folder.mkdir()
     (folder / "models").mkdir()
@@ -52,7 +52,9 @@ def make_run(folder: Path, lists: dict[str, NBest], *, rounds: int = 6, max_leav
         )
         model = boost(lists["dev"], lists["select"], options)
         full = replace(model, trees=model.trees or boost(lists["dev"], None, options).trees[:2])
-        models.setdefault("base-PRO", Model(full.weights, history=({"epoch": 0, "loss": 0.5, "dev": 30.0, "select": 29.0},)))
+        epochs = [{"epoch": e, "dev": 30.0 + e, "select": 29.0 + e, "oracle": 40.0, "prediction": 10.0 + e} for e in (1, 2, 3)]
+        spreads = [{**row, "spread_mean": 1.0, "spread_sd": 2.0} for row in epochs]
+        models.setdefault("base-PRO", Model(full.weights, history=tuple(spreads)))
         models[f"boost-{level}"] = full
     inputs, rows = {}, []
     for which in SETS:
@@ -86,18 +88,6 @@ def make_run(folder: Path, lists: dict[str, NBest], *, rounds: int = 6, max_leav
     config = {"boostfeat": "compare/1", "version": "0.1.0", "command": command, "options": {}, "seeds": [0], "inputs": inputs,
               "signatures": {"bleu": "nrefs:1|case:mixed"}, "versions": {"numpy": np.__version__}, "grid": {}, "trials": 10000}  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config))
-    if extras:
-        epochs = [{"epoch": e, "dev": 30.0 + e, "select": 29.0 + e, "oracle": 40.0, "prediction": 10.0 + e} for e in (1, 2, 3)]
-        grid = [
-            {"oracle": o, "prediction": p, "history": epochs} for o in ("hope", "local", "max") for p in ("fear", "best", "cost")
-        ]
-        (folder / "strategy-grid.json").write_text(json.dumps({"strategies": grid}))
-        spread = [
-            {"epoch": e, "spread_mean": 1.0, "spread_sd": 2.0, "mira_spread_mean": 6.0 + e, "mira_spread_sd": 9.0} for e in (1, 2)
-        ]
-        (folder / "spread.json").write_text(
-            json.dumps({"method": "rm", "metric": "bleu", "history": spread})
-        )  # as 'tune --json' prints
     return folder
 
 

@@ -25,15 +25,19 @@ from boostfeat.model.model import Model
 from boostfeat.report import gather, load_run
 from boostfeat.report.figures import figures, sizes, waterfall
 from boostfeat.report.page import render
-from boostfeat.report.run_folder import _curves, sha256
+from boostfeat.report.run_folder import sha256
 
 HERE = Path(__file__).parent
 HISTORY = tuple(
     {"round": k, "loss": 0.7 - 0.1 * k, "dev": 20.0 + k, "select": 19.0 + k, "rho": 0.5 / (k + 1), "bag": 0} for k in range(3)
 )
+EPOCHS = tuple(
+    {"epoch": e, "dev": 30.0 + e, "oracle": 40.0, "prediction": 10.0 + e, "spread_mean": 1.0, "spread_sd": 2.0}
+    for e in range(1, 10)
+)
 MODELS = {
     "decoder": None,
-    "base-PRO": Model({"LM0": 1.0, "TM0_0": 0.25}, history=({"epoch": 0, "loss": 0.5},)),
+    "base-PRO": Model({"LM0": 1.0, "TM0_0": 0.25}, config={"oracle": "hope", "prediction": "fear"}, history=EPOCHS),
     "boost-global": Model({"LM0": 1.0}, (stump("LM0", -4.0, -1.0, 2.0),), "global", config={"best_round": 2}, history=HISTORY),
     "boost-local": Model(
         {"LM0": 0.5, "TM0_0": -0.25},
@@ -70,12 +74,6 @@ def run(tmp_path_factory):
     (folder / "config.json").write_text(
         json.dumps({"command": "boostfeat compare", "version": "0.2.0", "seeds": [0, 1], "inputs": inputs})
     )
-    epochs = [{"epoch": e, "dev": 30.0 + e, "oracle": 40.0, "prediction": 10.0 + e} for e in range(1, 10)]
-    (folder / "strategy-grid.json").write_text(json.dumps([{"oracle": "hope", "prediction": "fear", "history": epochs}]))
-    spread = [
-        {"epoch": e, "spread_mean": 1.0, "spread_sd": 2.0, "mira_spread_mean": 6.0 + e, "mira_spread_sd": 9.0} for e in (1, 2)
-    ]
-    (folder / "spread.json").write_text(json.dumps({"RM": spread}))
     return load_run(folder)
 
 
@@ -154,7 +152,6 @@ def choices(*at: int) -> str:
         ("decoder.choice", choices(-2, 0, 0, 0, 0, 0), "decoder.choice: test[0]: expected a whole number >= -1, found another"),
         ("decoder.choice", choices(0, 0, 0, 0, 0, 0), "decoder.choice: expected test[0]: a hypothesis of its 0, found 0"),
         ("config.json", '{"inputs": {"test": {}}}', "config.json: expected inputs.test.path, found none"),
-        ("spread.json", '{"systems": 1}', "spread.json: systems: expected a list, found a whole number"),
         ("paper.json", "{}", "paper.json: expected what boostfeat writes there, found object missing required field title"),
     ],
 )  # fmt: skip
@@ -232,15 +229,3 @@ def test_gains_of_sentences(run, name, shown, sign):
     assert (sign * gains >= 0).all()
     nothing = other.gains(np.full(len(run.test), -1))  # to put in all words of a reference is an edit each
     assert nothing.tolist() == [0.0, *[-100.0 if name == "ter" else 0.0] * (len(run.test) - 1)]
-
-
-def test_curves_of_three_shapes(tmp_path):
-    """A list, an object of a list, histories by name, or one history, as tune prints it."""
-    rows = [{"name": "a", "history": [{"epoch": 1}]}]
-    path = tmp_path / "curves.json"
-    assert _curves(path, "systems") == ()
-    for content, expected in (
-        (rows, rows), ({"systems": rows}, rows), ({"a": [{"epoch": 1}]}, rows), ({"history": [], "x": 1}, [{"history": [], "x": 1}]),
-    ):  # fmt: skip
-        path.write_text(json.dumps(content))
-        assert _curves(path, "systems") == tuple(expected)

@@ -17,7 +17,7 @@ from boostfeat.lists.nbest import NBest, SparseRows, strings
 from boostfeat.metrics.bleu import context_bleu, corpus_bleu, sentence_bleu, sum_stats
 from boostfeat.tuners.base import Features, Groups, Run
 from boostfeat.tuners.margin import health
-from boostfeat.tuners.mira import ORACLES, PREDICTIONS, Mira, strategy_grid
+from boostfeat.tuners.mira import ORACLES, PREDICTIONS, Mira
 
 # -- lists to train on --------------------------------------------------------------------------------------------------
 
@@ -264,19 +264,6 @@ def test_the_epoch_is_chosen_on_select():
 
 
 # -- strategies -----------------------------------------------------------------------------------------------------------
-
-
-def test_grid_has_every_strategy_and_its_curves():
-    nbest, rows = random_lists(seed=7), []
-    base = Mira(epochs=3, k=2)
-    cells = strategy_grid(nbest, random_lists(seed=8), base, Run(callback=rows.append))
-    assert [(c.oracle, c.prediction) for c in cells] == [(o, p) for p in PREDICTIONS for o in ORACLES]
-    for cell in cells:
-        alone = replace(base, oracle=cell.oracle, prediction=cell.prediction).fit(nbest, random_lists(seed=8), Run())
-        assert cell.model.weights == alone.weights
-        assert all({"dev", "select", "oracle", "prediction"} <= set(row) for row in cell.model.history)
-    assert len(rows) == 27
-    assert rows[0]["strategy"] == "lu/pb"
 
 
 @pytest.mark.parametrize("average", [True, False])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ...core.errors import FormatError, clip
+from ...core.errors import FormatError, InputError, clip
 from ...core.options import check, option
 from ...formats.fields import component
 from ...formats.moses.ini import Ini
@@ -64,6 +65,19 @@ class Setup:
             if given[name] != needed[name] and name != UNKNOWN:
                 fix = "give the tables that these weights are for"
                 raise FormatError(str(path), expected=f"{needed[name]} weights for {name}", found=str(given[name]), fix=fix)
+
+
+def decoder_setup(
+    ini: str | None, search: Mapping[str, Any], **tables: str | None
+) -> tuple[Setup, dict[str, Any], SearchOptions]:
+    """Return what an ini says, the files of the decoder and its options of search; what is given takes the place of the ini's."""
+    said = read_setup(ini) if ini else Setup({})
+    files = said.tables(**tables)
+    for name in ("phrase_table", "lm"):
+        if files[name] is None:
+            raise InputError(f"--{name.replace('_', '-')}: expected a file, here or in the --ini, found none; give it")
+    limit = {} if said.distortion_limit is None else {"distortion_limit": said.distortion_limit}
+    return said, files, SearchOptions(**{**limit, **search})
 
 
 def read_setup(path: str | Path) -> Setup:

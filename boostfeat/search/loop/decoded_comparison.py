@@ -97,7 +97,6 @@ def compare_decoded(
             workers.run(Schedule(plans, workers.size, watch), report=report)
         inputs = lists_of_outputs(folder, systems, states, _outputs(folder, systems, states, decoding), options)
         words = ["boostfeat", "compare", *command, *options.flags(), "-o", str(folder.path)]
-        _write_curves(folder, systems, states)
         return finish_comparison(folder, systems, states, inputs, options, command=shlex.join(words), report=report)
 
 
@@ -262,11 +261,14 @@ def _loops(
         return
     runs = range(options.runs if system.method != "decoder" else 0)
     found = yield [LoopTask(system, r, loop_folder(folder, system, r), start, decoding, options) for r in runs]
-    models = [str((loop_folder(folder, system, r) / "model.json").relative_to(folder.path)) for r in runs]
-    first = Model.load(folder.path / models[0]) if models else decoding.start
+    models = [folder.named("models", system, r) for r in runs]
+    for r, file in enumerate(models):
+        loop = LoopFolder(loop_folder(folder, system, r))
+        with_whole_history(Model.load(loop.path / "model.json"), loop.model(found[r]["iterations"])).save(file)
+    first = Model.load(models[0]) if models else decoding.start
     state |= {
         "picked": [one["picked"] for one in found],
-        "models": models,
+        "models": [str(file.relative_to(folder.path)) for file in models],
         "chosen": {**first_of_grid(system), "iteration": found[0]["picked"]} if found else {},
         "tried": [],
         "features": sum(w != 0 for w in first.weights.values()) + len(first.trees),
@@ -278,6 +280,11 @@ def _loops(
     }
     write_json(folder.named("systems", system), state)
     report(f"{system.name}: {len(found)} loops, {state['search_seconds']:.1f} s" if found else f"{system.name}: decoded")
+
+
+def with_whole_history(model: Model, last: Model) -> Model:
+    """Return the model of an iteration; of online learning with the epochs of all iterations, which the last one has."""
+    return replace(model, history=last.history) if any("oracle" in row for row in last.history) else model
 
 
 def loop_folder(folder: Folder, system: System, run: int) -> Path:
@@ -348,24 +355,6 @@ def choice_of(together: NBest, one: NBest) -> I64:
     return np.where([text is not None for text in wanted], found, -1)
 
 
-def _write_curves(folder: Folder, systems: Sequence[System], states: Mapping[str, Mapping[str, Any]]) -> None:
-    """Keep the curves of online runs as the report draws them: oracle and prediction, and the spread, by epoch."""
-    drawn = []
-    for system in systems:
-        if split_changes(system)[1].online:
-            model = LoopFolder(loop_folder(folder, system, 0)).model(states[system.name]["epochs"])
-            drawn.append({"name": system.name, **curve_labels(model), "history": list(model.history)})
-    if drawn:
-        write_json(folder.path / "strategy-grid.json", {"strategies": drawn})
-        write_json(folder.path / "spread.json", {"systems": drawn})
-
-
-def curve_labels(model: Model) -> dict[str, str]:
-    """Name oracle and prediction of the history of an online run."""
-    config = model.config
-    return {"oracle": config.get("oracle", "best gain"), "prediction": config.get("prediction", "model's best")}
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # A loop as a comparison
 # ---------------------------------------------------------------------------------------------------------------------
@@ -421,24 +410,19 @@ def loop_comparison(loop: str | Path, into: str | Path) -> None:
     systems = [System(name, method="decoder" if k == 0 else method) for name, k in rows.items()]
     options = CompareOptions(metric=made_from.get("loop metric") or "bleu-sbp", baseline="start")
     folder.make()
-    states = {name: _loop_state(source, folder, results.rows, name, k) for name, k in rows.items()}
+    states = {name: _loop_state(source, folder, results.rows, k) for name, k in rows.items()}
     outputs = {
         which: {"": [_best(source.list(0, name))], **{row: [_best(source.list(k, name))] for row, k in rows.items()}}
         for which, name in sets.items()
     }
     inputs = lists_of_outputs(folder, systems, states, outputs, options)
-    history = source.model(last).history
-    if any("oracle" in row for row in history):
-        curve = {"name": made_from.get("learner online", ""), **curve_labels(source.model(last)), "history": list(history)}
-        write_json(folder.path / "strategy-grid.json", {"strategies": [curve]})
-        write_json(folder.path / "spread.json", {"systems": [curve]})
     finish_comparison(folder, systems, states, inputs, options, command=f"boostfeat loop ... -o {loop}", report=lambda note: None)
 
 
-def _loop_state(source: LoopFolder, folder: Folder, rows: Sequence[_LoopRow], name: str, k: int) -> dict[str, Any]:
+def _loop_state(source: LoopFolder, folder: Folder, rows: Sequence[_LoopRow], k: int) -> dict[str, Any]:
     """Write the model of an iteration; return what a comparison keeps of it."""
     model, file = source.model(k), folder.path / "models" / f"{k}.json"
-    model.save(file)
+    (with_whole_history(model, source.model(len(rows) - 1)) if k else model).save(file)
     seconds = round(sum(sum(row.seconds.values()) for row in rows[: k + 1]), 3)
     return {
         "models": [str(file.relative_to(folder.path))],

@@ -63,6 +63,7 @@ class LoopOptions:
         "Of auto (select, else dev when --online, else last), select, dev, last",
         choices=("auto", "select", "dev", "last"),
         group=ITERATIONS,
+        rare=True,
     )
     rescale: bool = option(
         True, "Decode at the scale of the first weights, which pruning is set for", group=ITERATIONS, rare=True
@@ -196,7 +197,7 @@ def run_loop(
     metric_of(options.gain), metric_of(options.metric)  # fresh lists have texts and references, and no quality columns
     inputs = {c.name: [digest_lines(lines) for lines in (c.source, *c.refs)] for c in corpora}
     if options.pick == "select" and not corpora[1:]:
-        raise InputError("--pick select: expected sentences to select by, found none; give --select-input and --select-ref")
+        raise InputError("--set pick=select: expected sentences to select by, found none; give --select-input and --select-ref")
     for level in (start.level if start.trees else None, learner.level):
         if level is not None:  # now, not after hours
             decoder.check_trees(level)

@@ -28,7 +28,7 @@ class GraphOptions:
     """Files of graphs, and how often and how much is taken from them."""
 
     paths: Sequence[str] = option(
-        (), "Add their k-best between fits; mert: all paths", flag="graphs", metavar="FILE", group=GRAPHS
+        (), "Add their k-best between fits; mert: all paths", flag="graphs", metavar="FILE", group=GRAPHS, without="engine=dask"
     )
     iterations: int = option(
         5, "Fits and fresh lists before the last fit", least=1, flag="graph_iterations", rare=True, needs="graphs"

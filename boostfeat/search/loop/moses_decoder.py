@@ -56,7 +56,7 @@ class MosesDecoder(CommandDecoder):
         """All that can be missing is looked for now, not after the first decoding."""
         program = shutil.which(moses or "moses")
         if program is None:
-            raise InputError(f"--moses: expected the program, found none at {moses or 'moses'}; give its path")
+            raise InputError(f"--set moses: expected the program, found none at {moses or 'moses'}; give its path")
         if ini is None:
             raise InputError("--decoder moses: expected --ini FILE of the system, found none; give it")
         read = Ini.read(ini).require("feature", "weight")
@@ -86,7 +86,7 @@ class MosesDecoder(CommandDecoder):
         if level == "global":
             raise InputError("--decoder moses: expected trees of level local, found global; rerank lists with them")
         if not self.static_only:
-            self._need_function("trees over more than phrase pairs", "give --static-only for a stock Moses, or ")
+            self._need_function("trees over more than phrase pairs", "give --set static-only=yes for a stock Moses, or ")
 
     def check_templates(self) -> None:
         self._need_function("features of templates", "")

@@ -74,9 +74,9 @@ def test_commands(boostfeat, tmp_path: Path) -> None:  # type: ignore[no-untyped
     """Best paths: b c, y. Against a d e and y x: 3 + 1 edits of 5 words; the nearest paths a d and x or y have 1 + 1."""
     (tmp_path / "in.plf").write_text(PLF)
     (tmp_path / "ref").write_text("a d e\ny x\n")
-    code, out, _ = boostfeat("info", tmp_path / "in.plf", "--oracle", "-r", tmp_path / "ref", "--json")
-    found = json.loads(out)
-    assert (code, found["metric"], found["oracle"]) == (0, "wer", {"best path": 80.0, "oracle path": 40.0})
+    code, out, _ = boostfeat("rescore", tmp_path / "in.plf", "--oracle", "-r", tmp_path / "ref", "--json")
+    scores = {name: found["score"] for name, found in json.loads(out)["wer"].items()}
+    assert (code, scores) == (0, {"best path": 80.0, "oracle path": 40.0})
     code, out, err = boostfeat("rescore", tmp_path / "in.plf", "--oracle", "-r", tmp_path / "ref")
     assert (code, out.split("\n")[0]) == (0, "a d")
     assert "WER of the best path: 80.00" in err
@@ -88,8 +88,8 @@ def test_commands(boostfeat, tmp_path: Path) -> None:  # type: ignore[no-untyped
     assert code == 0
     assert "BLEU of the oracle path" in err
     for arguments, message in {
-        ("info", tmp_path / "in.plf", "--oracle"): "--oracle: expected --oracle and references (-r) of the graphs",
-        ("rescore", tmp_path / "in.plf", "-r", tmp_path / "ref", "--metric", "ter"): "metric of graphs",
+        ("info", tmp_path / "in.plf", "--metric", "wer"): "--metric: it is for lists",
+        ("rescore", tmp_path / "in.plf", "-r", tmp_path / "ref", "--metric", "ter"): "unknown metric 'ter'",
     }.items():
         code, _, err = boostfeat(*arguments)
         assert code == 2

@@ -506,7 +506,7 @@ MISUSES = [
     (["--select-input", "x"], "expected both or none"),
     (["--graphs", "x"], "found more; choose one"),
     (["--online", "mira"], "reference decoder"),
-    (["--pick", "select"], "--select-input"),
+    (["--set", "pick=select"], "--select-input"),
     (["--metric", "meteor"], "unknown metric 'meteor': expected one of bleu, bleu-sbp, chrf"),
     (["--set", "weights-format=moses"], "--ini FILE"),
 ]

@@ -40,8 +40,19 @@ def test_three_iterations_with_a_stock_moses(
     monkeypatch.chdir(tmp_path)  # where none of the ini's paths begins
     files = [some_lines(DATA / f"dev.{side}", tmp_path / side) for side in ("src", "ref")]
     code, out, err = boostfeat(
-        *("loop", files[0], "-r", files[1], "--ini", DATA / "system" / "moses.ini", "--method", "induce", "--static-only"),
-        *("--decoder", "moses", "--moses", moses, "--nbest", 20, "--max-iterations", 3, "-o", "run", "--json"),
+        *(
+            "loop",
+            files[0],
+            "-r",
+            files[1],
+            "--ini",
+            DATA / "system" / "moses.ini",
+            "--method",
+            "induce",
+            "--set",
+            "static-only=yes",
+        ),
+        *("--decoder", "moses", "--set", f"moses={moses}", "--nbest", 20, "--max-iterations", 3, "-o", "run", "--json"),
         *("--set", "rounds=3", "--set", "min_occurrences=100", "--set", "patience=0"),
     )
     assert code == 0, err
@@ -64,9 +75,12 @@ def test_three_iterations_with_a_stock_moses(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--decoder", "moses", "--moses", "no/such/moses"), "--moses: expected the program, found none at no/such/moses"),
-        (("--moses", "moses"), "--moses does nothing without --decoder moses"),
-        (("--method", "pro", "--static-only"), "--static-only does nothing without --method induce"),
+        (
+            ("--decoder", "moses", "--set", "moses=no/such/moses"),
+            "--set moses: expected the program, found none at no/such/moses",
+        ),
+        (("--set", "moses=moses"), "--set moses does nothing without --decoder moses"),
+        (("--method", "pro", "--set", "static-only=yes"), "--set static-only does nothing without --method induce"),
     ],
 )
 def test_what_cannot_work_is_refused_before_decoding(flags: tuple[str, ...], message: str, boostfeat: Command) -> None:
@@ -81,10 +95,12 @@ def test_a_stock_moses_takes_trees_over_phrase_pairs_only(tmp_path: Path, boostf
     stock.write_text("#!/bin/sh\necho Available feature functions: Distortion KENLM\n")
     stock.chmod(0o755)
     files = (DATA / "tune.src", "-r", DATA / "tune.ref", "--ini", DATA / "system" / "moses.ini")
-    code, _, err = boostfeat("loop", *files, "-o", tmp_path / "run", "--decoder", "moses", "--moses", stock, "--method", "induce")
+    code, _, err = boostfeat(
+        "loop", *files, "-o", tmp_path / "run", "--decoder", "moses", "--set", f"moses={stock}", "--method", "induce"
+    )
     assert code == 2
     assert "expected a Moses with the feature function BoostfeatTrees for trees over more than phrase pairs, found none" in err
-    assert "give --static-only" in err
+    assert "give --set static-only=yes" in err
 
 
 @pytest.mark.slow
@@ -96,7 +112,7 @@ def test_two_iterations_through_the_feature_function(
     files = [some_lines(DATA / f"dev.{side}", tmp_path / side) for side in ("src", "ref")]
     code, out, err = boostfeat(
         *("loop", files[0], "-r", files[1], "--ini", DATA / "system" / "moses.ini", "--method", "induce", "--decoder", "moses"),
-        *("--moses", moses_with_function, "--nbest", 20, "--max-iterations", 2, "-o", "run", "--json"),
+        *("--set", f"moses={moses_with_function}", "--nbest", 20, "--max-iterations", 2, "-o", "run", "--json"),
         *("--set", "rounds=3", "--set", "min_occurrences=100", "--set", "patience=0"),
     )
     assert code == 0, err
@@ -210,7 +226,11 @@ def test_which_models_a_moses_takes(static_only: bool, has_function: bool, fine:
     with pytest.raises(InputError, match="expected trees of level local, found global"):
         decoder.check_trees("global")
     for check, is_fine, what in (
-        (lambda: decoder.check_trees("local"), fine, "for trees over more than phrase pairs, found none; give --static-only"),
+        (
+            lambda: decoder.check_trees("local"),
+            fine,
+            "for trees over more than phrase pairs, found none; give --set static-only=yes",
+        ),
         (decoder.check_templates, has_function, "for features of templates, found none; build it in"),
     ):
         if is_fine:
@@ -223,7 +243,7 @@ def test_which_models_a_moses_takes(static_only: bool, has_function: bool, fine:
 def test_tables_that_are_no_text_and_programs_that_are_none(folder: Path) -> None:
     path = program(folder, with_function=False)
     how = {"size": 1, "threads": 1, "timeout": None}
-    with pytest.raises(InputError, match="--moses: expected the program, found none at nothere; give its path"):
+    with pytest.raises(InputError, match="--set moses: expected the program, found none at nothere; give its path"):
         MosesDecoder.of("nothere", "moses.ini", None, **how)
     with pytest.raises(InputError, match="--decoder moses: expected --ini FILE of the system, found none"):
         MosesDecoder.of(path, None, None, **how)
