@@ -23,8 +23,8 @@ from .. import __version__
 from ..boosting.boost import boost
 from ..boosting.options import recipe
 from ..core.arrays import _mix
-from ..core.processes import seconds_since, usable_cores
 from ..core.options import option
+from ..core.processes import seconds_since, usable_cores
 from ..lists.build import Builder, HypRecord, UnitRecord, attach
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
