@@ -319,7 +319,7 @@ def _gains(nbest: NBest, metric: str | None, chosen: Any, other: Any) -> Any:
     if metric is None and not (nbest.has_stats or nbest.quality.names):
         return None
     by = metric_of(metric or default_metric(nbest), nbest)
-    gain = 100 * by.unit(nbest) * by.gain(nbest)
+    gain = by.points * by.unit(nbest) * by.gain(nbest)
     return np.where(chosen >= 0, gain[chosen] - gain[other], 0.0) if len(gain) else np.zeros(len(chosen))
 
 

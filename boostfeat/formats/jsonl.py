@@ -13,7 +13,7 @@ with sentences and hypotheses; those of the header and of units do not, and the 
 
 A hypothesis may have ``"quality": {"comet": 0.83, "edits": [3, 20]}``: how good it is, a number or a numerator and a
 denominator; if any has a column, all have. The header says which are better when lower: ``"lower_is_better": ["edits"]``;
-``quality_units`` are the largest numbers of whole columns, where this file is a part.
+``quality_units`` say how far columns spread within lists, where this file is a part.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from dataclasses import replace
 from json import JSONDecodeError
 from math import isfinite, isnan, nan
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from ..core.arrays import offsets
+from ..core.arrays import I64, offsets
 from ..core.errors import FormatError, InputError, clip, counted, refuse_newer
 from ..core.files import decode, read_lines
 from ..core.strict_json import finite, no_constant, parse_json
 from ..core.text import Strings, normal, split_words
 from ..lists.build import Builder, ListRecord, ReadOptions, UnitRecord, with_stats
 from ..lists.merging import at_columns
-from ..lists.nbest import NBest, Notes, Qualities, SparseRows, largest_ratio, strings
+from ..lists.nbest import NBest, Notes, Qualities, SparseRows, quality_unit, strings
 from ..lists.quality import check_name
 from .fields import check_links
 
@@ -53,7 +53,7 @@ class _Header(msgspec.Struct):
     hyp_features: list[str] | None = None
     sparse_features: list[str] = []
     lower_is_better: list[str] = []
-    quality_units: dict[str, float] = {}
+    quality_units: dict[str, Annotated[float, msgspec.Meta(gt=0)]] = {}
     meta: dict[str, str] = {}
 
 
@@ -292,13 +292,13 @@ class _Lists:
             self.options.warn(f"{path}: keys that a list has no place for are not kept: {', '.join(names[:5])}{more}")
 
     def finish(self, name: str) -> NBest:
-        refs = self._refs
+        refs, built = self._refs, _as_declared(self._builder.finish(), self.header)
         nbest = replace(
-            _as_declared(self._builder.finish(), self.header),
+            built,
             source=strings(self._sources),
             ref_ptr=offsets(np.array([len(r) for r in refs], np.int64)),
             refs=strings([ref for own in refs for ref in own]),
-            quality=self._qualities.finish(self.header, name),
+            quality=self._qualities.finish(self.header, built.hyp_ptr, name),
             notes=Notes(*(strings(own if any(own) else []) for own in self._notes)),
             meta=self.header.meta,
         )
@@ -396,7 +396,7 @@ class _Qualities:
                     )
                 self.values.extend(pair)
 
-    def finish(self, header: _Header, path: str) -> Qualities:
+    def finish(self, header: _Header, hyp_ptr: I64, path: str) -> Qualities:
         names = self.names or ()
         for name in (*header.lower_is_better, *header.quality_units):
             if self.names is not None and name not in names:
@@ -408,13 +408,12 @@ class _Qualities:
                 )
         out, both = Qualities(), np.array(self.values).reshape(-1, max(1, len(names)), 2)
         for k, name in enumerate(names):
-            if not isfinite(largest_ratio(both[:, k, 0], both[:, k, 1])):
+            if not isfinite(quality_unit(both[:, k, 0], both[:, k, 1], hyp_ptr)):
                 fix = "repair the column"
                 raise FormatError(f"{path}: quality.{name}", expected="ratios that are finite", found="an infinite one", fix=fix)
-        for k, name in enumerate(names):
-            out = out.with_column(name, both[:, k, 0], both[:, k, 1], lower=name in header.lower_is_better)
-        unit = tuple(max(u, header.quality_units.get(name, 1.0)) for name, u in zip(out.names, out.unit, strict=True))
-        return replace(out, unit=unit)
+            lower = name in header.lower_is_better
+            out = out.with_column(name, both[:, k, 0], both[:, k, 1], hyp_ptr=hyp_ptr, lower=lower)
+        return replace(out, unit=tuple(header.quality_units.get(name, u) for name, u in zip(out.names, out.unit, strict=True)))
 
 
 def _bad_span(where: str, span: Sequence[int], of: str = "") -> FormatError:
@@ -456,8 +455,8 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
     qualities = nbest.quality
     if any(qualities.lower):
         header["lower_is_better"] = [name for name, low in zip(qualities.names, qualities.lower, strict=True) if low]
-    if any(unit > 1 for unit in qualities.unit):
-        header["quality_units"] = {name: unit for name, unit in zip(qualities.names, qualities.unit, strict=True) if unit > 1}
+    if qualities.names:
+        header["quality_units"] = dict(zip(qualities.names, qualities.unit, strict=True))
     if nbest.meta:
         header["meta"] = nbest.meta
     stream.write(encode(header) + b"\n")

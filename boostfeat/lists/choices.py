@@ -37,9 +37,9 @@ class Scorer:
         return found
 
     def score(self, chosen: I64, metric: str | Metric) -> Score:
-        """Metric (0..100) of the chosen hypotheses [S] (-1: no hypothesis, scored as an empty line)."""
+        """Score the chosen hypotheses [S] (-1: no hypothesis, scored as an empty line), in the metric's points."""
         found = self.metric(metric)
-        value = 100 * float(found.score(self.rows(chosen, found).sum(axis=0)))
+        value = found.points * float(found.score(self.rows(chosen, found).sum(axis=0)))
         return Score(value, found.signature(self.n_refs, self.nbest.tokenizer))
 
     def gain(self, chosen: I64, metric: str | Metric) -> float:
@@ -129,14 +129,14 @@ def oracle_choice(nbest: NBest, metric: str | Metric = "bleu") -> I64:
 
 
 def mean_score(nbest: NBest, metric: str | Metric = "bleu") -> float:
-    """Corpus score (0..100) of the mean statistics of each list: what a random choice would get in expectation."""
+    """Corpus score of the mean statistics of each list: what a random choice would get in expectation."""
     found = metric_of(metric, nbest) if isinstance(metric, str) else metric
     rows = found.rows(nbest).astype(np.float64)
     counts = np.diff(nbest.hyp_ptr)
     sums = np.repeat(1 / np.maximum(counts, 1), counts) @ rows
     for s in np.flatnonzero(counts == 0):
         sums = sums + found.empty_row(nbest, int(s))
-    return 100 * float(found.score(sums))
+    return found.points * float(found.score(sums))
 
 
 def decoder_choice(nbest: NBest) -> I64:

@@ -15,7 +15,7 @@ from ..core.arrays import I64, Array, offsets, segment_positions
 from ..core.errors import InputError
 from ..core.text import Strings, string_buffers
 from .build import DENSE_SHARE, assemble, ordered_union, with_stats
-from .nbest import NBest, Notes, Qualities, SparseRows, strings, take_strings
+from .nbest import NBest, Notes, Qualities, SparseRows, quality_unit, strings, take_strings
 
 
 def stack(lists: Sequence[NBest]) -> NBest:
@@ -88,7 +88,8 @@ def _joined_quality(lists: Sequence[NBest]) -> Qualities:
     if not first.names:
         return first
     value, weight = (np.concatenate([getattr(nb.quality, side) for nb in lists]) for side in ("value", "weight"))
-    unit = tuple(max(own) for own in zip(*(nb.quality.unit for nb in lists), strict=True))
+    hyp_ptr = offsets(np.concatenate([np.diff(nb.hyp_ptr) for nb in lists]))
+    unit = tuple(quality_unit(value[:, k], weight[:, k], hyp_ptr) for k in range(len(first.names)))
     return Qualities(first.names, first.lower, unit, value, weight)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..core.errors import InputError, clip
 from ..metrics.metric import METRICS, Metric, metric_of
 from .joining import check_numbers
-from .nbest import NBest, largest_ratio
+from .nbest import NBest, quality_unit
 from .number_files import Numbers, read_numbers, split_spec
 
 _NAME = re.compile(r"[^\s,=*]+")
@@ -23,14 +23,14 @@ def join_quality(nbest: NBest, name: str, numbers: Numbers, path: str, *, lower:
     check_name(name)
     check_numbers(nbest, numbers, path)
     weight = np.ones(len(numbers)) if numbers.denominators is None else numbers.denominators
-    if not isfinite(largest_ratio(numbers.values, weight)):
+    if not isfinite(quality_unit(numbers.values, weight, nbest.hyp_ptr)):
         with np.errstate(over="ignore"):
             k = int(np.argmax(~np.isfinite(numbers.values / np.where(weight > 0, weight, 1.0))))  # the first
         raise InputError(
             f"{path}: row {k + 1}: expected a numerator and a denominator of a finite ratio, found {numbers.values[k]:g} and "
             f"{weight[k]:g}; repair the file"
         )
-    return replace(nbest, quality=nbest.quality.with_column(name, numbers.values, weight, lower=lower))
+    return nbest.with_quality(name, numbers.values, weight, lower_is_better=lower)
 
 
 def join_qualities(nbest: NBest, specs: Iterable[str], lower: Collection[str] = ()) -> NBest:

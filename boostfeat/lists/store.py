@@ -26,14 +26,14 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 
-from ..core.arrays import Array
+from ..core.arrays import I64, Array
 from ..core.compression import COMPRESSORS
 from ..core.errors import FormatError, InputError, refuse_newer
 from ..core.files import atomic_path, cannot_read, is_special, open_output, read_bytes, read_head
 from ..core.overwriting import HEAD, STORE, kind_of, on_read
 from ..core.strict_json import parse_json
 from ..core.text import Strings, is_whole
-from .nbest import NBest, Notes, Qualities, SparseRows, Units, numbers, strings
+from .nbest import NBest, Notes, Qualities, SparseRows, Units, numbers, quality_unit, strings
 
 MAGIC = b"ARROW1"
 VERSION = 1
@@ -86,7 +86,8 @@ def write_store(
         "meta": json.dumps(nbest.meta),
     }
     if nbest.quality.names:
-        metadata["quality"] = json.dumps({k: getattr(nbest.quality, k) for k in ("names", "lower", "unit")})
+        about = {"names": nbest.quality.names, "lower": nbest.quality.lower, "within_lists": nbest.quality.unit}
+        metadata["quality"] = json.dumps(about)
     batch = pa.record_batch(row).replace_schema_metadata(metadata)
     with _sink(path, files or {}) as sink:
         with pa.ipc.new_file(sink, batch.schema) as writer:
@@ -200,13 +201,14 @@ def _nbest(batch: pa.RecordBatch, metadata: dict[str, str]) -> NBest:
     occurrences = unit_lists.values
     n, v = len(hyps), len(units)
     has_stats = hyps.type.get_field_index("stats") >= 0
-    quality = _quality(hyps, n, metadata["quality"]) if "quality" in metadata else Qualities()
+    hyp_ptr = _numbers(hyp_lists.offsets, np.int64)
+    quality = _quality(hyps, hyp_ptr, metadata["quality"]) if "quality" in metadata else Qualities()
     nbest = NBest(
         ids=_numbers(sentences.field("id"), np.int64),
         source=_text(sentences.field("source")),
         ref_ptr=_numbers(ref_lists.offsets, np.int64),
         refs=_text(ref_lists.values),
-        hyp_ptr=_numbers(hyp_lists.offsets, np.int64),
+        hyp_ptr=hyp_ptr,
         text=_text(hyps.field("text")),
         score=_numbers(hyps.field("score"), np.float64),
         stats=_matrix(hyps, "stats", n if has_stats else 0, 6, np.int32),
@@ -264,16 +266,19 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _quality(hyps: pa.StructArray, n: int, text: str) -> Qualities:
+def _quality(hyps: pa.StructArray, hyp_ptr: I64, text: str) -> Qualities:
+    """Read the quality columns; a store of release 0.2 or older has no units of theirs within lists."""
     about = parse_json(text)
-    names, lower, unit = _names(json.dumps(about["names"])), about["lower"], about["unit"]
-    fine = all(isinstance(low, bool) for low in lower) and all(isinstance(u, float) and 1 <= u < inf for u in unit)
-    if not len(lower) == len(unit) == len(names) == len(set(names)) or not fine:
-        raise ValueError("expected a name, a direction and a unit of each quality column, found another value")
-    both = _matrix(hyps, "quality", n, 2 * len(names), np.float64)
+    names, lower = _names(json.dumps(about["names"])), about["lower"]
+    both = _matrix(hyps, "quality", len(hyps), 2 * len(names), np.float64)
     if not np.isfinite(both).all():
         raise ValueError("expected finite numbers in quality columns, found others")
-    return Qualities(names, tuple(lower), tuple(unit), both[:, : len(names)], both[:, len(names) :])
+    value, weight = both[:, : len(names)], both[:, len(names) :]
+    unit = about.get("within_lists") or [quality_unit(value[:, k], weight[:, k], hyp_ptr) for k in range(len(names))]
+    fine = all(isinstance(low, bool) for low in lower) and all(isinstance(u, float) and 0 < u < inf for u in unit)
+    if not len(lower) == len(unit) == len(names) == len(set(names)) or not fine:
+        raise ValueError("expected a name, a direction and a unit of each quality column, found another value")
+    return Qualities(names, tuple(lower), tuple(unit), value, weight)
 
 
 def _columns(columns: dict[str, Any]) -> tuple[list[pa.Array], list[str]]:

@@ -26,8 +26,8 @@ class HeldOutRows:
 
     @cached_property
     def scores(self) -> F64:
-        """[K] 0..1"""
-        return self.metric.score(self.totals)
+        """[K] as people read them."""
+        return self.metric.points * self.metric.score(self.totals)
 
     @cached_property
     def gains(self) -> F64:
@@ -35,13 +35,17 @@ class HeldOutRows:
         return self.metric.higher(self.scores)
 
     def error(self, a: int, b: int) -> float:
-        """The standard error of the difference between two candidates' scores.
+        """Return the standard error of the difference between two candidates' scores.
 
         They differ in few choices, so it is far smaller than the error of either. By the delta method, with r_s the
         statistics of a sentence and ∇ that of the metric: se² = S Var_s(∇ · (r_s of a - r_s of b)).
         """
         apart = (self.rows[a] - self.rows[b]) @ self.metric.slope(self.totals[a])
-        return float(np.sqrt(len(apart) * apart.var()))
+        return self.metric.points * float(np.sqrt(len(apart) * apart.var()))
+
+    def written(self, value: float) -> float:
+        """Return a score, gain or error as models keep it: four decimals of points, six digits of a column's own unit."""
+        return round(float(value), 4) if self.metric.points == 100 else float(f"{value:.6g}")
 
     def last_within_error(self, best: int) -> int:
         """The last candidate from the best one on that is within a standard error of it."""

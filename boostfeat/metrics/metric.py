@@ -73,6 +73,7 @@ class Metric:
     size: int  # the statistic that says how much a row weighs in the corpus: its length, or 1
     kind: int  # what the score is of sums of statistics, see metrics.sums
     counted = False  # are rows counted on the texts, which takes time, so that they are worth keeping?
+    points = 100.0  # factor of scores that people read: metrics are shares, quality columns have units of their own
 
     def rows(self, lists: Lists, hyps: I64 | None = None) -> Array:
         """Statistics [len(hyps), n] of some hypotheses; without them, of all [H, n]."""
@@ -83,7 +84,7 @@ class Metric:
         raise NotImplementedError
 
     def score(self, sums: Array) -> F64:
-        """The metric itself [...] of sums of statistics [..., n], as a share: 0.3 is printed as 30.00."""
+        """The metric itself [...] of sums of statistics [..., n]; times ``points`` it is what people read."""
         raise NotImplementedError
 
     def gain(self, lists: Lists, *, alpha: float = 1.0) -> F64:
@@ -270,6 +271,7 @@ class Column(Metric):
     width = 2
     size = 1
     kind = RATIO
+    points = 1.0
 
     def rows(self, lists: Lists, hyps: I64 | None = None) -> Array:
         columns, k = lists.quality, lists.quality.names.index(self.name)
@@ -285,7 +287,7 @@ class Column(Metric):
         return _ratio(sums)
 
     def gain(self, lists: Lists, *, alpha: float = 1.0) -> F64:
-        """In units of the largest number of the column where that is beyond ±1: thresholds mean what they mean for BLEU."""
+        """In units in which the column spreads within lists as BLEU does: thresholds mean what they mean there."""
         return self.higher(_ratio(self.rows(lists)) / self.unit(lists))
 
     def unit(self, lists: Lists) -> float:
@@ -327,6 +329,10 @@ class Combination(Metric):
     @property
     def counted(self) -> bool:  # type: ignore[override]
         return any(part.counted for _, part in self.terms)
+
+    @property
+    def points(self) -> float:  # type: ignore[override]
+        return min(part.points for _, part in self.terms)
 
     @property
     def width(self) -> int:  # type: ignore[override]

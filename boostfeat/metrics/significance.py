@@ -78,8 +78,9 @@ def shuffle_p(one: F64, other: F64, *, a: Array, b: Array, metric: str | Metric)
 
 
 def confidence_interval(sums: F64, metric: str | Metric = "bleu-sbp", *, level: float = 0.95) -> tuple[float, float]:
-    """(low, high) on the 0..100 scale: the middle 95 % of the scores of bootstrap sums [T, 11], cut as sacrebleu cuts them."""
-    scores = np.sort(100 * _score(sums, metric))
+    """(low, high) in the metric's points: the middle 95 % of the scores of bootstrap sums [T, 11], cut as sacrebleu cuts them."""
+    found = metric_of(metric) if isinstance(metric, str) else metric
+    scores = np.sort(found.points * found.score(sums))
     cut = int(len(scores) * (1 - level) / 2 + ROUNDING)
     return float(scores[cut]), float(scores[len(scores) - cut - 1])
 
@@ -142,12 +143,13 @@ def _score(sums: F64, metric: str | Metric) -> F64:
 
 
 def exact_sums(rows: Array) -> Array:
-    """Rows [..., n] whose sums are exact in any order: whole numbers as they are, others on a grid of 2⁻ᵏ fine enough for all."""
+    """Rows [..., n] whose sums are exact in any order: whole numbers as they are, other columns on a grid of 2⁻ᵏ each."""
     rows = np.asarray(rows)
     if rows.dtype.kind in "iu":
         return rows
-    largest = float(np.abs(rows).max(initial=0.0)) * max(1, rows[..., 0].size)
-    step = 2.0 ** (np.ceil(np.log2(largest)) - 52) if largest > 0 else 1.0
+    axes = tuple(range(rows.ndim - 1))
+    largest = np.abs(rows).max(axis=axes, initial=0.0) * max(1, rows[..., 0].size)
+    step = np.exp2(np.ceil(np.log2(np.where(largest > 0, largest, 1.0))) - 52)
     return np.round(rows / step) * step
 
 

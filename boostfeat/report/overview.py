@@ -229,7 +229,9 @@ def _bucketed(run: Run, systems: list[System], values: Array, starts: tuple[int,
 
     def scores(chosen: I64) -> F64:
         own = run.scorer.rows(chosen, run.metric)
-        return np.array([100 * run.metric.sign * float(run.metric.score(own[bucket == k].sum(axis=0))) for k in used])
+        return np.array(
+            [run.metric.points * run.metric.sign * float(run.metric.score(own[bucket == k].sum(axis=0))) for k in used]
+        )
 
     base = scores(run.decoder)
     for s in systems:

@@ -208,19 +208,19 @@ class Run:
         return self.scorer.score(chosen, self.metric).score
 
     def gains(self, chosen: I64) -> F64:
-        """[S] the gain (0..100) of one hypothesis per sentence, better when higher; of an empty list, that of an empty line."""
+        """[S] the gain of one hypothesis per sentence, better when higher; of an empty list, that of an empty line."""
         out = np.empty(len(chosen))
         some = chosen >= 0
         out[some] = self.hyp_gains[chosen[some]]
         for s in np.flatnonzero(~some):
             row = np.zeros(0) if isinstance(self.metric, Bleu) else self.metric.empty_row(self.test, int(s))
-            out[s] = 100 * self.metric.sign * float(self.metric.score(row)) if len(row) else 0.0
+            out[s] = self.metric.points * self.metric.sign * float(self.metric.score(row)) if len(row) else 0.0
         return out
 
     @cached_property
     def hyp_gains(self) -> F64:
-        """[H] the gain (0..100) of every hypothesis, better when higher."""
-        return 100 * self.metric.unit(self.test) * self.metric.gain(self.test)
+        """[H] the gain of every hypothesis, better when higher."""
+        return self.metric.points * self.metric.unit(self.test) * self.metric.gain(self.test)
 
 
 def load_run(folder: str | Path, *, test: str | Path | None = None, maker: FeatureMaker | None = None) -> Run:

@@ -201,7 +201,7 @@ def test_errors_are_of_differences(steps):
     held_out = HeldOutRows(metric, rows)
     assert held_out.error(0, 1) == 0
     draws = rng.multinomial(len(steps), np.full(len(steps), 1 / len(steps)), size=2000)
-    apart = metric.score(draws @ rows[0]) - metric.score(draws @ rows[2])
+    apart = 100 * (metric.score(draws @ rows[0]) - metric.score(draws @ rows[2]))
     assert held_out.error(0, 2) == pytest.approx(apart.std(), rel=0.1)
 
 

@@ -232,7 +232,7 @@ def test_weights_that_are_worse_than_the_lists_own_order_give_way_to_it(boostfea
     """Where the order is a feature; of phrase lists with scores, weights for a decoder are wanted, and stay."""
     dev = synthetic_nbest(SMALL)
     gains = Scorer(dev).metric("bleu").gain(dev)
-    quality = dev.quality.with_column("bad", -gains, np.ones(dev.n_hyps), lower=False)
+    quality = dev.with_quality("bad", -gains).quality
     ranked = replace(with_features(dev, {"DecoderScore": gains}), quality=quality)
     for nbest, kept in ((ranked, True), (replace(dev, quality=quality), False)):
         write_store(nbest, tmp_path / "l.nbest")

@@ -21,7 +21,7 @@ from boostfeat.compare.tasks import FitTask, KeptFits, ScoreTask, reported, scor
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.lists.build import Builder, HypRecord, UnitRecord, attach
 from boostfeat.lists.choices import Scorer, decoder_choice, oracle_choice
-from boostfeat.lists.nbest import NBest, Qualities
+from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import write_store
 from boostfeat.metrics.significance import (
     approximate_randomisation,
@@ -87,9 +87,7 @@ def test_what_a_choice_is_worth(dev, metric, more):
 
 
 def test_what_is_known_of_lists_without_references(dev):
-    bare = replace(
-        dev, stats=dev.stats[:0], quality=Qualities().with_column("judge", np.arange(dev.n_hyps) + 1.0, np.ones(dev.n_hyps))
-    )
+    bare = replace(dev.with_quality("judge", np.arange(dev.n_hyps) + 1.0), stats=dev.stats[:0])
     scorer = Scorer(bare)
     by = scorer.metric("judge")
     chosen = np.array(dev.hyp_ptr[:-1])
@@ -110,7 +108,7 @@ def test_what_is_known_of_lists_without_references(dev):
     ],
 )
 def test_metrics_that_are_reported(dev, options, names):
-    nbest = replace(dev, quality=Qualities().with_column("judge", np.ones(dev.n_hyps), np.ones(dev.n_hyps)))
+    nbest = dev.with_quality("judge", np.ones(dev.n_hyps))
     assert [m.name for m in reported(options, nbest)] == names
 
 

@@ -38,7 +38,6 @@ from boostfeat.distributed.mixing import tune_on
 from boostfeat.distributed.worker_data import Source, WorkerData
 from boostfeat.distributed.workers import Workers, connected
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
-from boostfeat.lists.nbest import Qualities
 from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model
 from boostfeat.tuners.adaptive import Adagrad
@@ -423,7 +422,7 @@ def test_any_gain_is_learnt_as_on_one_machine(lists, fleet, tmp_path, gain):
     """Metrics of texts, and a column of numbers that are no whole ones: sums are over blocks, wherever these are."""
     rng = np.random.default_rng(0)
     dev = lists[0]
-    dev = replace(dev, quality=Qualities().with_column("errors", 7 * rng.random(dev.n_hyps), rng.random(dev.n_hyps), lower=True))
+    dev = dev.with_quality("errors", 7 * rng.random(dev.n_hyps), rng.random(dev.n_hyps), lower_is_better=True)
     write_store(dev, tmp_path / "dev.nbest")
     source = Source.of(str(tmp_path / "dev.nbest"))
     options = recipe("default", gain=gain, rounds=3, **ALL_ROUNDS, **SMALL)

@@ -64,7 +64,7 @@ def test_boosting_keeps_it(dev, select):
 
     def listed(nbest: NBest) -> NBest:
         gains = Scorer(nbest).metric("bleu").gain(nbest)
-        quality = nbest.quality.with_column("bad", -gains, np.ones(nbest.n_hyps), lower=False)
+        quality = nbest.quality.with_column("bad", -gains, np.ones(nbest.n_hyps), hyp_ptr=nbest.hyp_ptr)
         return replace(with_features(nbest, {"DecoderScore": gains}), quality=quality)
 
     model = induce(listed(dev), listed(select), options, templates="none")

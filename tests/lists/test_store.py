@@ -377,31 +377,31 @@ def test_sentences_rise(ids: list[int], tmp_path: Path) -> None:
     ("about", "fine"),
     [
         ({}, True),
-        ({"unit": [1.0, 1.5]}, True),
+        ({"within_lists": [1.0, 0.5]}, True),
         ({"lower": [True]}, False),
         ({"lower": [True, 0]}, False),
-        ({"unit": [1.0]}, False),
-        ({"unit": [1.0, 0.9]}, False),
-        ({"unit": [1.0, 2]}, False),
-        ({"unit": [float("inf"), 1.0]}, False),
-        ({"names": ["p"], "lower": [True], "unit": [1.0]}, None),
+        ({"within_lists": [1.0]}, False),
+        ({"within_lists": [1.0, 0.0]}, False),
+        ({"within_lists": [1.0, 2]}, False),
+        ({"within_lists": [float("inf"), 1.0]}, False),
+        ({"names": ["p"], "lower": [True], "within_lists": [1.0]}, None),
         ({"names": ["p", "p"]}, False),
-        ({"names": ["p", "q", "r"]}, False),
+        ({"names": ["p", "q", "r"]}, None),
     ],
 )
 def test_quality_columns_of_a_store(about: dict[str, Any], fine: bool | None, path: Path) -> None:
-    """As many names, all different, as directions and units of at least 1; one column fewer than there are numbers."""
+    """As many names, all different, as directions and units above 0; as many columns as there are numbers."""
     value, weight = np.arange(30.0).reshape(15, 2), np.arange(30.0, 60.0).reshape(15, 2)
     nb = replace(NB, quality=Qualities(("p", "q"), (True, False), (1.0, 2.0), value, weight))
     write_store(nb, path)
     assert read_store(path) == nb
-    own = {"names": ["p", "q"], "lower": [True, False], "unit": [1.0, 2.0], **about}
+    own = {"names": ["p", "q"], "lower": [True, False], "within_lists": [1.0, 2.0], **about}
     change("quality", json.dumps(own))(path)
     if fine:
-        assert read_store(path).quality.unit == tuple(own["unit"])
+        assert read_store(path).quality.unit == tuple(own["within_lists"])
         return
     message = (
-        "expected 2 values in each quality"
+        "expected [26] values in each quality"
         if fine is None
         else "expected a name, a direction and a unit|expected JSON|not a number"
     )

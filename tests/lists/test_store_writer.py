@@ -22,7 +22,7 @@ def noted(nbest: NBest) -> NBest:
     """With a quality column and notes."""
     value = np.arange(nbest.n_hyps) / 2
     notes = Notes(strings([f'{{"s": {s}}}' for s in range(len(nbest))]), strings(['{"h": 1}'] * nbest.n_hyps))
-    return replace(nbest, quality=nbest.quality.with_column("q", value, np.ones(len(value))), notes=notes)
+    return replace(nbest, quality=nbest.quality.with_column("q", value, np.ones(len(value)), hyp_ptr=nbest.hyp_ptr), notes=notes)
 
 
 @settings(quick, max_examples=10)

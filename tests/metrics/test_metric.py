@@ -47,9 +47,9 @@ def lists() -> NBest:
     hyp_ptr = np.array([0, 4, 4, 8, 12, 16, 20])
     n_refs = np.append(np.diff(nbest.ref_ptr)[:-1], 0)
     rng = np.random.default_rng(0)
-    columns = Qualities().with_column("comet", rng.normal(size=20), np.ones(20))
+    columns = Qualities().with_column("comet", rng.normal(size=20), np.ones(20), hyp_ptr=hyp_ptr)
     size = rng.integers(1, 9, 20).astype(float)
-    columns = columns.with_column("metricx", 9 * size * rng.random(20), size, lower=True)
+    columns = columns.with_column("metricx", 9 * size * rng.random(20), size, hyp_ptr=hyp_ptr, lower=True)
     stats = nbest.stats[keep].copy()
     stats[16:, :4], stats[16:, 5] = 0, 0
     ref_ptr = np.concatenate([[0], np.cumsum(n_refs)])
@@ -121,7 +121,7 @@ def test_an_empty_line_is_the_worst_of_a_column(lists):
 
 
 def test_gains(lists):
-    """BLEU's is smoothed, by what the learner asks for or as its name says; a column's is in units of its largest number."""
+    """BLEU's is smoothed, by what the learner asks for or as its name says; a column's is in units of ten standard deviations within lists."""
     for name, alpha in (("bleu", 0.5), ("bleu-sbp", 0.5), ("bleu+alpha", 0.5), ("bleu+1", 1.0), ("bleu+0.25", 0.25)):
         expected = sentence_bleu(lists.stats, alpha=alpha)
         np.testing.assert_array_equal(metric_of(name, lists).gain(lists, alpha=0.5), expected)
@@ -130,7 +130,8 @@ def test_gains(lists):
     np.testing.assert_array_equal(metric_of("bleu+alpha").rows(lists)[:, 0], sentence_bleu(lists.stats, alpha=1.0))
     metric = metric_of("metricx", lists)
     value = lists.quality.value[:, 1] / lists.quality.weight[:, 1]
-    assert metric.unit(lists) == pytest.approx(max(1.0, np.abs(value).max()))
+    apart = [x - x.mean() for x in np.split(value, lists.hyp_ptr[1:-1]) if len(x)]
+    assert metric.unit(lists) == pytest.approx(10 * np.concatenate(apart).std())
     assert metric.gain(lists) == pytest.approx(-value / metric.unit(lists))
     assert metric_of("ter").gain(lists).tolist() == (-metric_of("ter").score(metric_of("ter").rows(lists))).tolist()
     both = metric_of("0.5*bleu - 2*metricx + 1*ter", lists)
@@ -201,7 +202,7 @@ def test_lists_that_lack_what_a_metric_needs(lists):
     bare = SimpleNamespace(**{**vars(lists), "has_stats": False})
     bleu = "bleu: expected a list with references, found one without; import it with -r"
     same = "comet: expected a quality column that tells hypotheses of a list apart, found the same number for all of each; check the file it came from"
-    flat = Qualities().with_column("comet", np.repeat([1.0, 2, 3, 4, 5], 4), np.ones(20))
+    flat = Qualities().with_column("comet", np.repeat([1.0, 2, 3, 4, 5], 4), np.ones(20), hyp_ptr=lists.hyp_ptr)
     metricx, comet = metric_of("metricx", lists), metric_of("comet", lists)
     for metric, given, message in (
         (METRICS["bleu"], bare, f"{bleu}, or take its quality column (comet, metricx) as --gain and --metric"),
@@ -270,10 +271,10 @@ def test_errors_of_differences_by_hand():
     edits = ([1, 1, 1, 1], [1, 1, 1, 3], [2, 2, 2, 2])
     held = HeldOutRows(METRICS["wer"], [np.stack([own, words], axis=1) for own in edits])
     assert held.totals.tolist() == [[4, 20], [6, 20], [8, 20]]
-    assert held.scores.tolist() == [0.2, 0.3, 0.4]
-    assert held.gains.tolist() == [-0.2, -0.3, -0.4]
+    assert held.scores.tolist() == [20.0, 30.0, 40.0]
+    assert held.gains.tolist() == [-20.0, -30.0, -40.0]
     differences = np.array([0, 0, 0, -2]) / 20
-    assert [held.error(0, 1), held.error(1, 0)] == pytest.approx([2 * differences.std()] * 2)
+    assert [held.error(0, 1), held.error(1, 0)] == pytest.approx([200 * differences.std()] * 2)
     assert held.error(0, 2) == 0  # all sentences differ alike
 
 

@@ -23,9 +23,12 @@ def lists() -> NBest:
 
     nbest = synthetic_nbest(SyntheticOptions(sentences=6, hyps=9, features=3), seed=2)
     rng = np.random.default_rng(0)
-    columns = Qualities().with_column("comet", rng.normal(size=nbest.n_hyps), np.ones(nbest.n_hyps))
+    columns = Qualities().with_column("comet", rng.normal(size=nbest.n_hyps), np.ones(nbest.n_hyps), hyp_ptr=nbest.hyp_ptr)
     size = rng.integers(0, 30, nbest.n_hyps).astype(float)
-    return replace(nbest, quality=columns.with_column("metricx", 9 * size * rng.random(nbest.n_hyps), size, lower=True))
+    return replace(
+        nbest,
+        quality=columns.with_column("metricx", 9 * size * rng.random(nbest.n_hyps), size, hyp_ptr=nbest.hyp_ptr, lower=True),
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

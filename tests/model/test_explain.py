@@ -14,7 +14,7 @@ from boostfeat import formats
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.choices import decoder_choice
-from boostfeat.lists.nbest import NBest, Qualities
+from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.decision import Length
 from boostfeat.model.explain import Differences
@@ -178,7 +178,7 @@ def test_misuse_is_one_line(dev, boostfeat, tmp_path, arguments, message):
 def test_points_are_those_of_score(dev, boostfeat, tmp_path):
     """A column beyond 1 is learnt in its own unit, and told in points."""
     value = np.arange(dev.n_hyps, dtype=float) * 7
-    column = replace(dev, quality=Qualities().with_column("judge", value, np.ones(dev.n_hyps)))
+    column = dev.with_quality("judge", value)
     write_store(column, tmp_path / "dev.nbest")
     model = Model({dev.global_names[0]: -1.0})
     model.save(tmp_path / "m.json")
@@ -186,7 +186,7 @@ def test_points_are_those_of_score(dev, boostfeat, tmp_path):
     s = int(np.flatnonzero(chosen != other)[0])
     command = ("explain", tmp_path / "dev.nbest", "-m", tmp_path / "m.json", "--metric", "judge", "--json")
     found = json.loads(boostfeat(*command, "--sentence", dev.ids[s])[1])
-    assert found["gain"] == pytest.approx(100 * (value[chosen[s]] - value[other[s]]))
+    assert found["gain"] == pytest.approx(value[chosen[s]] - value[other[s]])
 
 
 def test_an_empty_list_is_one_line(boostfeat, tmp_path):

@@ -55,9 +55,10 @@ GAINS = ["bleu", "ter", "wer", "chrf", "bleu-ter", "comet", "metricx"]
 boosted = partial(induce, templates="none")
 
 
-def with_column(nbest: NBest, name: str, value: np.ndarray, weight: np.ndarray | None = None, *, lower: bool = False) -> NBest:
-    weight = np.ones(nbest.n_hyps) if weight is None else weight
-    return replace(nbest, quality=nbest.quality.with_column(name, value, weight, lower=lower))
+def with_shares(nbest: NBest, value: np.ndarray) -> NBest:
+    """The list with a column ``file`` that is taken as it is, as sentence BLEU is."""
+    nbest = nbest.with_quality("file", value)
+    return replace(nbest, quality=replace(nbest.quality, unit=(*nbest.quality.unit[:-1], 1.0)))
 
 
 def judged(seed: int) -> NBest:
@@ -65,9 +66,9 @@ def judged(seed: int) -> NBest:
     nbest = synthetic_nbest(SMALL, seed=seed)
     nbest = replace(nbest, units=replace(nbest.units, x=nbest.X / nbest.X.std(axis=0)))  # one step size for all features
     bleu, rng = sentence_bleu(nbest.stats), np.random.default_rng(seed)
-    nbest = with_column(nbest, "comet", np.round(bleu + 0.02 * rng.standard_normal(nbest.n_hyps), 6))
+    nbest = nbest.with_quality("comet", np.round(bleu + 0.02 * rng.standard_normal(nbest.n_hyps), 6))
     length = nbest.stats[:, 4].astype(float)
-    return with_column(nbest, "metricx", np.round(25 * (1 - bleu) * length, 3), length, lower=True)
+    return nbest.with_quality("metricx", np.round(25 * (1 - bleu) * length, 3), length, lower_is_better=True)
 
 
 def without_references(nbest: NBest) -> NBest:
@@ -121,16 +122,18 @@ def test_every_learner_learns_every_gain(dev, select, learner, gain):
 def test_a_column_of_our_own_gain_gives_the_same_bytes(dev, select, learner):
     """bleu+1 as we compute it, and as a file of numbers would hold it: weights, trees and history are the same."""
     mine = learn(learner, dev, select, "bleu+1", metric="bleu")
-    column = with_column(dev, "file", sentence_bleu(dev.stats))
-    held_out = with_column(select, "file", sentence_bleu(select.stats))
-    assert told(learn(learner, column, held_out, "file", metric="bleu")) == told(mine)
+    column = with_shares(dev, sentence_bleu(dev.stats))
+    held_out = with_shares(select, sentence_bleu(select.stats))
+    by_gain = ("oracle", "prediction")  # scored by the gain: points, or the units of the column
+    other = learn(learner, column, held_out, "file", metric="bleu")
+    assert told(other, without=by_gain) == told(mine, without=by_gain)
 
 
 @pytest.mark.parametrize("learner", ["pro", "adagrad", "arow", "paper"])
 def test_the_gain_of_bleu_is_bleu_plus_alpha(dev, select, learner):
     """Where corpus BLEU has no say, learning BLEU is learning BLEU+α."""
     mine = learn(learner, dev, select, "bleu", metric="bleu")
-    column = with_column(dev, "file", sentence_bleu(dev.stats))
+    column = with_shares(dev, sentence_bleu(dev.stats))
     assert told(learn(learner, column, select, "file", metric="bleu")) == told(mine)
 
 
@@ -138,8 +141,22 @@ def test_alpha_reaches_the_context(dev, select):
     """bleu+alpha is smoothed by the α of the pairs where pairs are drawn and where they are weighed."""
     how = {"rounds": 2, "draws": 300, "keep": 30, "min_occurrences": 5, "metric": "bleu", "alpha": 0.1}
     mine = boosted(dev, select, recipe("default", gain="bleu+alpha", **how), seed=1)
-    column = with_column(dev, "file", sentence_bleu(dev.stats, alpha=0.1))
+    column = with_shares(dev, sentence_bleu(dev.stats, alpha=0.1))
     assert told(boosted(column, select, recipe("default", gain="file", **how), seed=1)) == told(mine)
+
+
+@pytest.mark.parametrize("factor", [2.0**-20, 0.0001, 1000.0])
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_any_scale_of_a_column_gives_the_same_model(dev, select, learner, factor):
+    """Rewards in other units are the same rewards: weights agree to rounding, and so do trees."""
+
+    def in_units(nbest: NBest, factor: float) -> NBest:
+        return nbest.with_quality("reward", factor * (0.1 * nbest.quality.value[:, 0] + 7))
+
+    mine, other = (learn(learner, in_units(dev, f), in_units(select, f), "reward") for f in (1.0, factor))
+    assert other.weights == pytest.approx(mine.weights, rel=1e-6, abs=1e-9)
+    assert [tree.rules() for tree in other.trees] == [tree.rules() for tree in mine.trees]
+    assert [row["dev"] for row in other.history] == pytest.approx([factor * row["dev"] for row in mine.history])
 
 
 @pytest.mark.parametrize("column", ["comet", "metricx"])
@@ -148,7 +165,7 @@ def test_the_other_sign_and_direction_change_nothing(dev, select, learner, colum
     def turned(nbest: NBest) -> NBest:
         k = nbest.quality.names.index(column)
         value, weight = -nbest.quality.value[:, k], nbest.quality.weight[:, k]
-        return with_column(nbest, column, value, weight, lower=not nbest.quality.lower[k])
+        return nbest.with_quality(column, value, weight, lower_is_better=not nbest.quality.lower[k])
 
     mine, other = (learn(learner, *lists, column, metric="bleu") for lists in ((dev, select), (turned(dev), turned(select))))
     by_gain = ("oracle", "prediction")  # what updates were made with, scored by the gain: the other sign
@@ -172,7 +189,7 @@ def test_the_other_sign_of_any_column_changes_nothing(dev, learner, data):
     weight = data.draw(arrays.arrays(np.float64, dev.n_hyps, elements=lengths, fill=lengths))
 
     def outcome(sign: float) -> str:
-        own = with_column(dev, "any", sign * value, weight, lower=sign < 0)
+        own = dev.with_quality("any", sign * value, weight, lower_is_better=sign < 0)
         try:
             return told(learn(learner, own, None, "any", metric="bleu"), without=("oracle", "prediction"))
         except InputError as error:
@@ -187,15 +204,15 @@ def test_a_constant_column_is_refused(dev, select, learner, value):
     """Of all hypotheses, or of those of each list: nothing tells them apart."""
     numbers = np.full(dev.n_hyps, 0.5) if value == "all" else dev.sent_of_hyp / len(dev)
     with pytest.raises(InputError, match="flat: expected a quality column that tells hypotheses of a list apart, found the same"):
-        learn(learner, with_column(dev, "flat", numbers), select, "flat", metric="bleu")
+        learn(learner, dev.with_quality("flat", numbers), select, "flat", metric="bleu")
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_the_held_out_list_has_to_be_able_to_choose(dev, select, learner):
     """A constant column there would take the first epoch whatever is learnt; one that is missing is said to be missing there."""
-    flat = with_column(dev, "flat", np.arange(dev.n_hyps) / dev.n_hyps)
+    flat = dev.with_quality("flat", np.arange(dev.n_hyps) / dev.n_hyps)
     with pytest.raises(InputError, match=r"^select: flat: expected a quality column that tells hypotheses of a list apart"):
-        learn(learner, flat, with_column(select, "flat", np.ones(select.n_hyps)), "flat")
+        learn(learner, flat, select.with_quality("flat", np.ones(select.n_hyps)), "flat")
     with pytest.raises(InputError, match=r"^select: unknown metric 'flat': expected one of bleu, .*, comet, metricx$"):
         learn(learner, flat, select, "flat")
 
@@ -267,7 +284,8 @@ def filed(dev, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("filed")
     (folder / "file.txt").write_text("".join(f"{x!r}\n" for x in sentence_bleu(dev.stats).tolist()))
     (folder / "flat.txt").write_text("0.5\n" * dev.n_hyps)
-    write_store(join_qualities(dev, [f"{name}={folder / name}.txt" for name in ("file", "flat")]), folder / "dev.nbest")
+    nbest = join_qualities(dev, [f"{name}={folder / name}.txt" for name in ("flat", "file")])
+    write_store(replace(nbest, quality=replace(nbest.quality, unit=(*nbest.quality.unit[:-1], 1.0))), folder / "dev.nbest")
     return folder / "dev.nbest"
 
 
@@ -276,7 +294,9 @@ def test_model_files_differ_in_the_name_of_the_gain_and_nothing_else(boostfeat, 
     for gain in ("bleu+1", "file"):
         code, _, err = boostfeat(*command(learner, filed, "--gain", gain, "--metric", "bleu", "-o", tmp_path / f"{gain}.json"))
         assert code == 0, err
-    mine, other = ((tmp_path / f"{gain}.json").read_text().splitlines() for gain in ("bleu+1", "file"))
+    texts = ((tmp_path / f"{gain}.json").read_text().splitlines() for gain in ("bleu+1", "file"))
+    by_gain = ('"oracle"', '"prediction"')  # scored by the gain: points, or the units of the column
+    mine, other = ([line for line in text if not line.strip().startswith(by_gain)] for text in texts)
     differ = [pair for pair in zip(mine, other, strict=True) if pair[0] != pair[1]]
     assert [tuple(line.strip(" ,") for line in pair) for pair in differ] == [('"gain": "bleu+1"', '"gain": "file"')]
     code, out, err = boostfeat(*command(learner, filed, "--gain", "flat", "--metric", "bleu", "-o", tmp_path / "flat.json"))

@@ -19,7 +19,6 @@ from boostfeat.core.errors import InputError
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.choices import Scorer
-from boostfeat.lists.nbest import Qualities
 from boostfeat.metrics.bleu import corpus_bleu, corpus_rows, sum_stats
 from boostfeat.metrics.metric import metric_of
 from boostfeat.metrics.sums import BLEU, STRICT, Recipe
@@ -296,8 +295,8 @@ def test_the_line_search_is_exact_for_every_metric(name, seed):
     """Against the metric itself of the winners between any two crossings of lines of a list, in exact arithmetic."""
     rng = np.random.default_rng(seed)
     nbest = synthetic_nbest(SyntheticOptions(sentences=4, hyps=6, features=3), seed=seed)
-    own = Qualities().with_column("comet", rng.normal(size=24), np.ones(24))
-    nbest = replace(nbest, quality=own.with_column("errors", 9 * rng.random(24), rng.integers(1, 9, 24) / 3, lower=True))
+    nbest = nbest.with_quality("comet", rng.normal(size=24))
+    nbest = nbest.with_quality("errors", 9 * rng.random(24), rng.integers(1, 9, 24) / 3, lower_is_better=True)
     metric = metric_of(name, nbest)
     a, b = rng.integers(-9, 10, (2, 24)).astype(float)
     none = np.zeros(0)
@@ -325,12 +324,12 @@ def test_two_features_are_solved_by_other_metrics(name):
     """As above by angle, for lists with texts; a list without hypotheses counts as an empty line."""
     rng = np.random.default_rng(3)
     nbest = synthetic_nbest(SyntheticOptions(sentences=12, hyps=8, features=4), seed=5)
-    nbest = replace(nbest, quality=Qualities().with_column("comet", rng.random(nbest.n_hyps), np.ones(nbest.n_hyps)))
+    nbest = nbest.with_quality("comet", rng.random(nbest.n_hyps))
     metric, frozen = metric_of(name, nbest), Groups(tuple((n, {"freeze": True}) for n in ("RelFreq", "PhraseCount")))
     angles = np.linspace(0, 2 * np.pi, 3001)[:, None]
     score = np.cos(angles) * nbest.global_column("LexWeight") + np.sin(angles) * nbest.global_column("LM0")
     chosen = score.reshape(3001, 12, 8).argmax(axis=2) + nbest.hyp_ptr[:-1]
-    best = 100 * metric.sign * metric.higher(metric.score(metric.rows(nbest)[chosen].sum(axis=1))).max()
+    best = metric.points * metric.sign * metric.higher(metric.score(metric.rows(nbest)[chosen].sum(axis=1))).max()
     model = Mert(restarts=10).fit(nbest, None, Run(gain=name, groups=frozen))
     assert metric.sign * model.history[-1]["dev"] >= metric.sign * best - 1e-9
     holed = attach(replace(nbest, ids=np.delete(np.arange(13), 4)), source=["x"] * 13, refs=[["a b"] * 13], name="holed")

@@ -36,8 +36,8 @@ def calibration(metric: Metric, *, ours: Array, theirs: Array, margin: F64) -> C
         slope=slope,
         scale=scale,
         keep_first=levels[best] if pays else 0.0,
-        gain=100 * gain if pays else 0.0,
-        error=100 * error if pays else 0.0,
+        gain=gain if pays else 0.0,
+        error=error if pays else 0.0,
         lists=len(margin),
         changed=int(changed.sum()),
     )

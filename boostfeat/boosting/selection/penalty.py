@@ -57,8 +57,8 @@ def chosen_penalty(trials: Trials, options: BoostOptions, *, seed: int, threads:
         "rule": "the strongest penalty on sparse features within half a standard error of the best",
         "by": trials.by,
         "sparse_l2": list(grid),
-        options.metric: [round(100 * float(score), 4) for score in held_out.scores],
-        "error": [round(100 * e, 4) for e in errors],
+        options.metric: [held_out.written(score) for score in held_out.scores],
+        "error": [held_out.written(e) for e in errors],
     }
     return Penalty(replace(options, sparse_l2=grid[k]), rows[k], {"penalties": why} if is_open else {})
 

@@ -78,8 +78,8 @@ def chosen_features(
         "rule": "the templates that fit the units, unless the list's own features do as well within half a standard error",
         "tried": fitting,
         "by": trials.by,
-        "gain": round(100 * gain, 4),
-        "error": round(100 * error, 4),
+        "gain": held_out.written(gain),
+        "error": held_out.written(error),
     }
     if not takes:
         return Features(dev, select, penalty=without, why={TEMPLATES: why})

@@ -90,11 +90,11 @@ def chosen_count(metric: Metric, rows: Sequence[Array], counts: Sequence[int], r
     return kept, {
         "rule": RULES[rule],
         "trees": list(counts),
-        metric.name: [round(100 * float(score), 4) for score in held_out.scores],
-        "error": [round(100 * e, 4) for e in errors],
-        "gain": round(100 * float(gains[kept] - gains[0]), 4),
-        "gain_error": round(100 * held_out.error(kept, 0), 4),
+        metric.name: [held_out.written(score) for score in held_out.scores],
+        "error": [held_out.written(e) for e in errors],
+        "gain": held_out.written(gains[kept] - gains[0]),
+        "gain_error": held_out.written(held_out.error(kept, 0)),
         "best": counts[best],
-        "best_gain": round(100 * float(gains[best] - gains[0]), 4),
-        "best_error": round(100 * errors[0], 4),
+        "best_gain": held_out.written(gains[best] - gains[0]),
+        "best_error": held_out.written(errors[0]),
     }

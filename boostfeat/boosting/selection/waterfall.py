@@ -19,9 +19,9 @@ def waterfall(metric: Metric, stages: Mapping[str, Array], *, by: str) -> dict[s
     steps = [
         {
             "stage": name,
-            "score": round(100 * float(held_out.scores[k]), 4),
-            "gain": round(100 * float(held_out.gains[k] - held_out.gains[max(k - 1, 0)]), 4),
-            "error": round(100 * held_out.error(k, max(k - 1, 0)), 4),
+            "score": held_out.written(held_out.scores[k]),
+            "gain": held_out.written(held_out.gains[k] - held_out.gains[max(k - 1, 0)]),
+            "error": held_out.written(held_out.error(k, max(k - 1, 0))),
         }
         for k, name in enumerate(stages)
     ]

@@ -95,11 +95,11 @@ def chosen_way(metric: Metric, found: Decisions, length: Length | None) -> tuple
         "by": MBR if way.scale else SCORE,
         "rule": "the best way, where it gains more than a standard error over the highest score",
         "ways": [list(way) for way in ways],
-        metric.name: [round(100 * float(score), 4) for score in held_out.scores],
-        "error": [round(100 * held_out.error(0, k), 4) for k in range(len(ways))],
+        metric.name: [held_out.written(score) for score in held_out.scores],
+        "error": [held_out.written(held_out.error(0, k)) for k in range(len(ways))],
     }
     if kept:
-        why |= {"gain": round(100 * gain, 4), "gain_error": round(100 * error, 4)}
+        why |= {"gain": held_out.written(gain), "gain_error": held_out.written(error)}
     if way.scale:
         why["scale"] = way.scale / found.spread
     if way.length and length:

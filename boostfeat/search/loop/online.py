@@ -239,7 +239,8 @@ class Seen:
     def row(self, metric: Metric) -> dict[str, float]:
         """Make a row of the history: scores (0..100), and the mean and standard deviation of the spread."""
         scores = {
-            name: 100 * float(metric.score(sums)) for name, sums in zip(("dev", "oracle", "prediction"), self.sums, strict=True)
+            name: metric.points * float(metric.score(sums))
+            for name, sums in zip(("dev", "oracle", "prediction"), self.sums, strict=True)
         }
         spread = np.array(self.spread) if self.spread else np.zeros(1)
         return {**scores, "spread_mean": float(spread.mean()), "spread_sd": float(spread.std())}

@@ -14,7 +14,7 @@ from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, FeaturePlan
 from boostfeat.features.feature_maker import FeatureMaker, with_plan
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
-from boostfeat.lists.nbest import NBest, Qualities
+from boostfeat.lists.nbest import NBest
 from boostfeat.model.model import Model
 from boostfeat.search.decoder.setup import SearchOptions
 from boostfeat.search.loop.decoded_comparison import StartOnce
@@ -189,9 +189,7 @@ def test_the_graphs_of_a_list(tmp_path):
 
 def test_lists_with_quality_columns_do_not_grow():
     nbest = a_list("a b")
-    scored = replace(
-        nbest, quality=Qualities().with_column("comet", np.ones(2), np.ones(2)).with_column("judge", np.ones(2), np.ones(2))
-    )
+    scored = nbest.with_quality("comet", np.ones(2)).with_quality("judge", np.ones(2))
     with pytest.raises(
         InputError, match="--graphs: expected a list without quality columns, found comet, judge; nobody has scored"
     ):
