@@ -18,21 +18,6 @@ from .errors import FormatError, InputError, clip
 _PIECE = 1 << 16  # compressed bytes that are read at once
 
 
-class _ZstdReader:
-    """Reads with Arrow: zstandard's own reader takes a truncated frame for the end of the data."""
-
-    def __init__(self, raw: BinaryIO) -> None:
-        self.stream = pa.CompressedInputStream(raw, "zstd")
-
-    def readinto(self, room: memoryview) -> int:
-        data = self.stream.read_buffer(len(room))  # its read() loses what it allocated when the data is damaged
-        room[: data.size] = memoryview(data).cast("B")
-        return int(data.size)
-
-    def close(self) -> None:
-        self.stream.close()
-
-
 class _Streams(io.RawIOBase):
     """One compressed stream after another, and zero bytes that pad them; what follows and is no stream is an error.
 
@@ -71,7 +56,7 @@ DECOMPRESSORS: dict[bytes, Callable[[Any], Any]] = {
     b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
     b"\xfd7zXZ\x00": lambda raw: io.BufferedReader(_Streams(raw, lzma.LZMADecompressor), _PIECE),
     b"BZh": lambda raw: io.BufferedReader(_Streams(raw, bz2.BZ2Decompressor), _PIECE),
-    b"\x28\xb5\x2f\xfd": _ZstdReader,
+    b"\x28\xb5\x2f\xfd": lambda raw: pa.CompressedInputStream(raw, "zstd"),  # zstandard's takes a cut frame for the end
 }
 
 # A .gz holds no name and no time: the same content is the same bytes.

@@ -16,12 +16,10 @@ import stat
 import sys
 import tempfile
 import threading
-import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextvars import ContextVar
-from math import inf
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple, TypeVar, cast
 
@@ -268,23 +266,17 @@ def decode_line(raw: bytes, path: str | Path, number: int) -> str:
 
 
 def decode(raw: bytes, where: str) -> str:
-    """UTF-8 text of a line, or a FormatError that recognises a binary file."""
-    if (nul := raw.find(b"\0")) >= 0 and not raw.startswith(b"ARROW1"):
-        fix = "looks like a binary file or another encoding: convert it with iconv"
-        raise FormatError(where, expected="text", found=f"byte 0x00 at column {nul + 1}", fix=fix)
+    """Return the UTF-8 text of a line; raise a FormatError that recognises a store, another binary file or another encoding."""
     try:
-        return raw.decode("utf-8")
+        if (column := raw.find(b"\0")) < 0:
+            return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        if raw.startswith(b"ARROW1"):
-            raise FormatError(
-                where, expected="text", found="a store of lists", fix="name another file; 'boostfeat info' describes this one"
-            ) from None
-        raise FormatError(
-            where,
-            expected="UTF-8 text",
-            found=f"byte 0x{raw[error.start]:02x} at column {error.start + 1}",
-            fix="looks like a binary file or another encoding: convert it with iconv",
-        ) from None
+        column = error.start
+    if raw.startswith(b"ARROW1"):
+        fix = "name another file; 'boostfeat info' describes this one"
+        raise FormatError(where, expected="text", found="a store of lists", fix=fix)
+    fix = "looks like a binary file or another encoding: convert it with iconv"
+    raise FormatError(where, expected="UTF-8 text", found=f"byte 0x{raw[column]:02x} at column {column + 1}", fix=fix)
 
 
 def is_writable_target(path: str | Path) -> None:
@@ -500,20 +492,6 @@ def open_output(path: str | Path) -> Iterator[IO[bytes]]:
         else:
             with compressor(raw) as stream:
                 yield stream
-
-
-class Sparing:
-    """Saves what a run has so far, and then not before ten times what that took has passed: a tenth of the time, at most."""
-
-    def __init__(self) -> None:
-        self._not_before = -inf
-
-    def __call__(self, save: Callable[[], None]) -> None:
-        began = time.monotonic()
-        if began >= self._not_before:
-            save()
-            ended = time.monotonic()
-            self._not_before = ended + 10 * (ended - began)
 
 
 def digest(path: str | Path) -> str:

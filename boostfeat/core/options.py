@@ -65,27 +65,27 @@ class Option:
     def is_repeatable(self) -> bool:
         return self.kind.startswith(("list[", "Sequence["))
 
+    @property
+    def _kinds(self) -> set[str]:
+        return {kind.strip() for kind in self.kind.split("|")}
+
     def problem(self, value: Any) -> str | None:
         """Say what is wrong with a value ("expected ..., found ..."); None if nothing is."""
-        if isinstance(value, str) and self.words:
-            return None if value in self.words else f"expected {self.expected}, found {value!r}"
-        numbers = {"int", "float"} & {kind.strip() for kind in self.kind.split("|")}
-        if isinstance(value, str) and numbers:
-            return f"expected {self.expected}, found {value!r}"
-        if value is None or isinstance(value, bool | str | tuple | list):
+        numbers = {"int", "float"} & self._kinds
+        if isinstance(value, str):
+            is_wrong = value not in self.words if self.words else bool(numbers)
+            return f"expected {self.expected}, found {value!r}" if is_wrong else None
+        if value is None or isinstance(value, bool | tuple | list):
             return None
         if numbers == {"int"} and isfinite(value) and value % 1:
             return f"expected a whole number, found {value}"
         if value == inf and self.most != inf:
             return "expected a finite number, found inf"
-        fine = (isfinite(value) or (self.most == inf and value == inf)) and not (
-            (self.above is not None and value <= self.above)
-            or (self.least is not None and value < self.least)
-            or (self.most is not None and value > self.most)
-        )
-        if fine and isinstance(value, int) and self.most is None and abs(value) > MOST:
+        if isinstance(value, int) and self.most is None and abs(value) > MOST:
             return f"expected {MOST} or less, found {value}"
-        return None if fine else f"expected {self.expected}, found {value}"
+        is_above = value > (-inf if self.above is None else self.above)
+        is_within = value >= (-inf if self.least is None else self.least) and value <= (inf if self.most is None else self.most)
+        return None if is_above and is_within else f"expected {self.expected}, found {value}"
 
     @property
     def expected(self) -> str:
@@ -102,8 +102,8 @@ class Option:
 
     def parse(self, text: str) -> Any:
         """Return the value that a text stands for, of the type that the field declares."""
-        kinds = [kind.strip() for kind in self.kind.split("|")]
-        if "None" in kinds and {"int", "float"} & {*kinds} and text.lower() == "none":
+        kinds = self._kinds
+        if "None" in kinds and {"int", "float"} & kinds and text.lower() == "none":
             return None
         if text in self.words:
             return text
@@ -118,15 +118,13 @@ class Option:
                 return int(text) if "int" in kinds else float(text)
             return next((choice for choice in self.choices if choice.lower() == text.lower()), text)
         except (ValueError, KeyError):
-            what = "yes or no" if "bool" in kinds else self.expected if self._has_bounds or self.words else _KINDS[kinds[0]]
+            kind = "a whole number" if "int" in kinds else "a number"
+            what = "yes or no" if "bool" in kinds else self.expected if self.has_bounds or self.words else kind
             raise OptionError(self, f"expected {what}, found {clip(text)}") from None
 
     @property
-    def _has_bounds(self) -> bool:
+    def has_bounds(self) -> bool:
         return (self.above, self.least, self.most) != (None, None, None)
-
-
-_KINDS = {"int": "a whole number", "float": "a number"}
 
 
 class OptionError(InputError):
@@ -137,29 +135,11 @@ class OptionError(InputError):
         super().__init__(f"{option.field}: {problem}")
 
 
-def option(
-    default: Any,
-    help: str,
-    *,
-    above: float | None = None,
-    least: float | None = None,
-    most: float | None = None,
-    choices: Iterable[str] = (),
-    words: Iterable[str] = (),
-    symbol: str = "",
-    flag: str = "",
-    short: str = "",
-    metavar: str = "",
-    group: str = "",
-    rare: bool = False,
-    needs: str | tuple[str, ...] = (),
-    without: str | tuple[str, ...] = (),
-) -> Any:
-    """Return a field of a dataclass that is an option."""
-    wanted, unwanted = ((names,) if isinstance(names, str) else names for names in (needs, without))
-    how = (symbol, flag, short, metavar, group, rare, wanted, unwanted)
-    declared = Option(help, above, least, most, tuple(choices), tuple(words), *how)
-    return field(default=default, metadata={"option": declared})
+def option(default: Any, help: str, **declared: Any) -> Any:
+    """Return a field of a dataclass that is an option, declared as ``Option`` has it; a single name may be a string there."""
+    for key in declared.keys() & {"choices", "needs", "without"}:
+        declared[key] = (declared[key],) if isinstance(declared[key], str) else tuple(declared[key])
+    return field(default=default, metadata={"option": Option(help, **declared)})
 
 
 def argument(metavar: str, help: str, default: Any = REQUIRED) -> Any:
@@ -305,14 +285,12 @@ def changed(options: T, changes: Mapping[str, Any]) -> T:
 
 def describe(options: Iterable[Option]) -> list[tuple[str, str]]:
     """Return (name, help) of options: what each is, the paper's symbol, and in brackets its default and what it takes."""
-    return [(o.name.replace("_", "-"), describe_option(o)) for o in options]
-
-
-def describe_option(o: Option) -> str:
-    """Return the help of an option with its symbol, and in brackets its default and what it takes."""
-    takes = ", ".join(o.choices) or (o.expected if (o.above, o.least, o.most) != (None, None, None) else "")
-    notes = "; ".join(note for note in (default_text(o), takes) if note)
-    return titled(o) + (f"  [{notes}]" if notes else "")
+    out = []
+    for o in options:
+        takes = ", ".join(o.choices) or (o.expected if o.has_bounds else "")
+        notes = "; ".join(note for note in (default_text(o), takes) if note)
+        out.append((o.name.replace("_", "-"), titled(o) + (f"  [{notes}]" if notes else "")))
+    return out
 
 
 def default_text(o: Option) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -42,26 +43,11 @@ def kind_of(head: bytes) -> str:
 class _Guard:
     """The files of one command. ``own`` is what it may read and write again: its run folder, or what it saves to resume from."""
 
-    def __init__(self, outputs: Iterable[str]) -> None:
-        self.outputs = {found: path for path in outputs if (found := _file(path))}
+    def __init__(self, outputs: list[str]) -> None:
+        self.outputs = {file: path for path in outputs if (file := _file(path))}
         self.own = [os.path.realpath(path) for path in outputs]
         self.read: dict[tuple[int, int], str] = {}
         self.inputs: set[tuple[int, int]] = set()  # named by the person: nothing of these is the command's own
-
-    def on_read(self, path: str) -> None:
-        if (found := _file(path)) is None:
-            return
-        if found in self.outputs:
-            raise replaced(self.outputs[found], path)
-        self.read[found] = path
-
-    def on_write(self, path: str) -> None:
-        if (found := _file(path)) in self.read and (found in self.inputs or not self._is_own(path)):
-            raise replaced(path, self.read[found])
-
-    def _is_own(self, path: str) -> bool:
-        place = os.path.realpath(path)
-        return any(place.startswith((own + os.sep, own + ".")) for own in self.own)
 
 
 _now: _Guard | None = None  # not a context variable: files are read in threads too
@@ -71,12 +57,11 @@ _now: _Guard | None = None  # not a context variable: files are read in threads 
 def guarded(inputs: Iterable[str], outputs: Iterable[str]) -> Iterator[None]:
     """Inside the block, outputs replace nothing that is read; raises at once where an output is one of the inputs."""
     global _now
-    before, guard = _now, _Guard(list(outputs))
-    for path in inputs:
-        guard.on_read(path)
-    guard.inputs = set(guard.read)
-    _now = guard
+    before, _now = _now, _Guard(list(outputs))
     try:
+        for path in inputs:
+            on_read(path)
+        _now.inputs = set(_now.read)
         yield
     finally:
         _now = before
@@ -84,24 +69,29 @@ def guarded(inputs: Iterable[str], outputs: Iterable[str]) -> Iterator[None]:
 
 def on_read(path: str | Path) -> None:
     """Raise where a file that is opened for reading is one that the command will replace."""
-    if _now is not None:
-        _now.on_read(str(path))
+    if _now is not None and (file := _file(path)):
+        if file in _now.outputs:
+            raise _replaced(_now.outputs[file], path)
+        _now.read[file] = str(path)
 
 
 def on_write(path: str | Path) -> None:
     """Raise where a file that is about to be replaced has been read."""
-    if _now is not None:
-        _now.on_write(str(path))
+    if _now is None or (file := _file(path)) not in _now.read:
+        return
+    is_own = any(os.path.realpath(path).startswith((own + os.sep, own + ".")) for own in _now.own)
+    if file in _now.inputs or not is_own:
+        raise _replaced(path, _now.read[file])
 
 
-def replaced(output: str, path: str) -> InputError:
+def _replaced(output: str | Path, path: str | Path) -> InputError:
     return InputError(f"-o {output}: expected another file than the inputs, found {path}; choose another output")
 
 
-def _file(path: str) -> tuple[int, int] | None:
-    """What a file is on disk; None for what is no file."""
+def _file(path: str | Path) -> tuple[int, int] | None:
+    """Return what a file is on disk; None for what is no file."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError):
         return None
-    return (found.st_dev, found.st_ino) if os.path.isfile(path) else None
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None

@@ -133,7 +133,9 @@ class Worker:
             kind, value = self.pipe.recv()
         except EOFError:
             self.process.join()
-            raise InputError(f"{name}: ended {_end_text(self.process.exitcode)}") from None
+            code = self.process.exitcode
+            how = f"by signal {-code}; is there enough memory?" if code < 0 else f"early, with exit code {code}; start it again"
+            raise InputError(f"{name}: ended {how}") from None
         if kind == "report":
             report(value)
             return None
@@ -155,28 +157,15 @@ class Worker:
         self.pipe.close()
 
 
-def _end_text(code: int) -> str:
-    return f"by signal {-code}; is there enough memory?" if code < 0 else f"early, with exit code {code}; start it again"
-
-
 def _serve(pipe: Any) -> None:
     """Do what comes, until nobody sends any more."""
-    _mind_signals()
-    while True:
-        try:
-            call = pipe.recv()
-        except EOFError:
-            return
-        if call is None:
-            return
-        forget_peak()
-        _answer(pipe, *call)
-
-
-def _mind_signals() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group: the caller ends us
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # unwinds, so that temporary files go
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    with contextlib.suppress(EOFError):
+        while (call := pipe.recv()) is not None:
+            forget_peak()
+            _answer(pipe, *call)
 
 
 def _answer(there: Any, job: Callable[..., Any], args: tuple[Any, ...]) -> None:

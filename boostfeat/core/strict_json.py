@@ -29,13 +29,14 @@ _KINDS = {
 def parse_json(text: str | bytes, **hooks: Any) -> Any:
     """Parse as json.loads, but raise ValueError also for what nobody can print or write again.
 
-    That is half a character (a \\ud800 alone), NUL, too many digits or levels, and a key that an object has twice: of two values
-    Python's reader keeps the last one.
+    That is NaN, infinity and 1e999, half a character (a \\ud800 alone), NUL, too many digits or levels, and a key that an object
+    has twice: of two values Python's reader keeps the last one.
     """
     if not text.strip():
         raise ValueError("no text")
+    strict = {"parse_constant": _refuse, "parse_float": _finite, "parse_int": _whole, "object_pairs_hook": no_repeats}
     try:
-        value = json.loads(text, **{"parse_int": whole, "object_pairs_hook": no_repeats, **hooks})
+        value = json.loads(text, **{**strict, **hooks})
     except RecursionError:
         raise ValueError("lists or objects nested too deeply") from None
     plain = text if isinstance(text, str) else text.decode()
@@ -44,39 +45,30 @@ def parse_json(text: str | bytes, **hooks: Any) -> Any:
             msgspec.json.decode(plain)
         except msgspec.DecodeError:
             raise ValueError("half of a character (one surrogate alone)") from None
-    if find_nul(plain) >= 0:
+    if "\\u0000" in plain and _NUL.search(plain):  # text with it looks like a binary file to all tools
         raise ValueError("\\u0000, which no text has")
     return value
 
 
-def find_nul(text: str) -> int:
-    """Return where an escaped NUL stands in JSON, -1 where there is none: text with it looks like a binary file to all tools."""
-    found = _NUL.search(text) if "\\u0000" in text else None
-    return found.end() - 6 if found else -1
+def _refuse(number: str) -> NoReturn:
+    raise ValueError(f"{number} where a finite number is expected")
 
 
-def no_constant(name: str) -> NoReturn:
-    """Refuse NaN and Infinity: a hook of parse_json."""
-    raise ValueError(f"{name} where a finite number is expected")
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if isfinite(value) else _refuse(text)
+
+
+def _whole(text: str) -> int:
+    return int(text) if len(text) < 300 else _refuse(f"a whole number of {len(text)} digits")  # no float holds it
 
 
 def no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse an object that has a key twice: a hook of parse_json."""
+    """Return an object, or raise where a key is in it twice."""
     out = dict(pairs)
     if len(out) < len(pairs):
         raise ValueError(f"key {clip(repeated(name for name, _ in pairs) or '')} twice in one object")
     return out
-
-
-def whole(text: str) -> int:
-    """Refuse a whole number that no float holds: a hook of parse_json."""
-    return int(text) if len(text) < 300 else no_constant(f"a whole number of {len(text)} digits")
-
-
-def finite(text: str) -> float:
-    """Refuse 1e999: a hook of parse_json."""
-    value = float(text)
-    return value if isfinite(value) else no_constant(text)
 
 
 def typed(obj: Any, shape: type[T], where: str, *, fix: str) -> T:
@@ -97,7 +89,7 @@ def typed(obj: Any, shape: type[T], where: str, *, fix: str) -> T:
 def load_json(path: str | Path, shape: type[T], *, expected: str, fix: str) -> T:
     """Read a JSON file as a struct or another type; a file without any, or of another shape, is one line."""
     try:
-        obj = parse_json(decode(read_bytes(path), str(path)), parse_constant=no_constant, parse_float=finite)
+        obj = parse_json(decode(read_bytes(path), str(path)))
     except FormatError:
         raise
     except ValueError as error:
@@ -108,7 +100,7 @@ def load_json(path: str | Path, shape: type[T], *, expected: str, fix: str) -> T
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return the object in a JSON file, None where there is none or it is damaged: what ``write_json`` would refuse is damage."""
     try:
-        obj = parse_json(path.read_bytes(), parse_constant=no_constant, parse_float=finite)
+        obj = parse_json(path.read_bytes())
     except (FileNotFoundError, ValueError):
         return None
     return obj if isinstance(obj, dict) else None

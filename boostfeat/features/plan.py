@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 
 from ..core.errors import FormatError, InputError, clip, clip_json, refuse_newer, unknown_name
 from ..core.files import decode, open_output, read_chunks
-from ..core.strict_json import finite, no_constant, parse_json, typed
+from ..core.strict_json import parse_json, typed
 from ..core.text import is_whole
 from .resources import Clusters, Posterior, Resources
 
@@ -184,7 +184,7 @@ class FeaturePlan:
         """Read a .vocab.json, what a list taught."""
         text = decode(b"".join(read_chunks(path)), str(path))
         try:
-            obj = parse_json(text, parse_constant=no_constant, parse_float=finite)
+            obj = parse_json(text)
         except ValueError as error:
             raise _no_plan(str(path), str(error)) from None
         return cls.from_json(obj, str(path))

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core.errors import FormatError, clip_json
 from ..core.files import decode, read_bytes, read_head, read_lines
-from ..core.strict_json import no_constant, parse_json
+from ..core.strict_json import parse_json
 from ..core.text import BLANKS, may_be_number
 from ..lists.build import ReadOptions
 
@@ -61,7 +61,7 @@ def _one_after_another(text: str, path: str) -> Iterator[tuple[str, Any]]:
 def _parsed(text: str, where: str) -> Any:
     """A value of JSON, by Python's parser: faster ones do not see a key that comes twice."""
     try:
-        return parse_json(text, parse_constant=no_constant)
+        return parse_json(text, parse_float=float)  # who asks for the number says where it stands
     except ValueError as error:
         raise FormatError(where, expected="JSON", found=str(error), fix="repair or remove it") from None
 

@@ -34,7 +34,7 @@ from msgspec import UNSET, UnsetType
 from ..core.arrays import I64, offsets
 from ..core.errors import FormatError, InputError, clip, counted, refuse_newer
 from ..core.files import decode, read_lines
-from ..core.strict_json import finite, no_constant, parse_json
+from ..core.strict_json import parse_json
 from ..core.text import Strings, normal, split_words
 from ..lists.build import Builder, ListRecord, ReadOptions, UnitRecord, with_stats
 from ..lists.merging import at_columns
@@ -336,7 +336,7 @@ def _in_words(message: str) -> dict[str, str]:
 def _parsed(text: str | bytes, where: str) -> dict[str, Any]:
     """Any object; keys that are there twice, and what else no JSON has, are refused."""
     try:
-        value = parse_json(text, parse_constant=no_constant, parse_float=finite)
+        value = parse_json(text)
     except ValueError as error:
         found = f"{error.msg} at column {error.colno}" if isinstance(error, JSONDecodeError) else str(error)
         raise FormatError(where, expected="JSON", found=found, fix=FIX) from None

@@ -21,7 +21,7 @@ import numpy as np
 from ..core.arrays import F64, I64, offsets
 from ..core.errors import FormatError, InputError, clip, clip_json, counted, repeated
 from ..core.files import decode, read_bytes, read_chunks
-from ..core.strict_json import no_constant, parse_json
+from ..core.strict_json import parse_json
 from ..core.text import Strings
 from .nbest import strings
 
@@ -169,7 +169,7 @@ def _json_table(raw: bytes, path: str) -> Table:
 
 def _json_rows(raw: bytes, path: str) -> list[Any]:
     try:
-        found = parse_json(raw, parse_constant=no_constant)
+        found = parse_json(raw)
     except UnicodeDecodeError as error:
         raise FormatError(path, expected="UTF-8 text", found=str(error), fix="convert it with iconv") from None
     except ValueError as error:
@@ -191,7 +191,7 @@ def _json_lines(raw: bytes, path: str, error: ValueError) -> list[Any]:
     for n, line in enumerate(raw.split(b"\n"), 1):
         if line.strip():
             try:
-                rows.append(parse_json(line, parse_constant=no_constant))
+                rows.append(parse_json(line))
             except ValueError as own:
                 found = str(error if n == 1 else own)
                 raise FormatError(f"{path}:{n}", expected="JSON", found=found, fix="repair the file") from None

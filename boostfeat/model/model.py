@@ -20,7 +20,7 @@ from ..core.feature_table import FeatureTable
 from ..core.files import decode, open_output, read_chunks
 from ..core.html import cell, remark, table, title
 from ..core.overwriting import HEAD, LIST, kind_of
-from ..core.strict_json import finite, indented, no_constant, parse_json, typed
+from ..core.strict_json import indented, parse_json, typed
 from ..core.text import is_whole
 from ..lists.choices import best_choice
 from ..lists.nbest import NBest
@@ -210,7 +210,7 @@ class Model:
         data = b"".join(read_chunks(path))
         text = decode(data, str(path))
         try:
-            obj = parse_json(text, parse_constant=no_constant, parse_float=finite)
+            obj = parse_json(text)
         except ValueError as error:
             kind = kind_of(data[:HEAD])
             found = str(error)[:200] if text.lstrip("\ufeff \t\r\n").startswith("{") and kind != LIST else kind

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from ..core.errors import FormatError, clip
-from ..core.strict_json import finite, no_constant, parse_json
+from ..core.strict_json import parse_json
 from ..trees.tree import TreeRecord
 
 Level = Literal["local", "global"]  # units are phrases in context, or whole hypotheses
@@ -59,7 +59,7 @@ def pack(plan: Plan) -> str:
 def unpack(text: str, where: str) -> Plan:
     """Return the plan of a text that pack() made; anything else is one line."""
     try:
-        plan = parse_json(_expanded(text).decode(), parse_constant=no_constant, parse_float=finite)
+        plan = parse_json(_expanded(text).decode())
         if not isinstance(plan, dict):
             raise ValueError(type(plan).__name__)
     except ValueError as error:

@@ -542,28 +542,6 @@ def test_a_terminal_gets_text_only(monkeypatch: pytest.MonkeyPatch) -> None:
         assert str(error.value) == expected
 
 
-def test_saving_takes_a_tenth_of_the_time(monkeypatch):
-    """Rounds of 3 s and saves of 2 s: the next is the first that begins 20 s after one; saves that take no time are all done.
-
-    What came before the first save buys no others: folds may have taken minutes.
-    """
-    now, saved = 0.0, []
-    monkeypatch.setattr(files.time, "monotonic", lambda: now)
-
-    def save(seconds: float) -> None:
-        nonlocal now
-        now += seconds
-        saved.append(now)
-
-    for cost, expected in ((2.0, [5, 28, 51, 74, 97]), (0.0, [3 * k for k in range(1, 31)])):
-        now, saved[:] = 0.0, []
-        sparing = files.Sparing()
-        for _ in range(30):
-            now += 3.0
-            sparing(lambda cost=cost: save(cost))
-        assert saved == expected
-
-
 # -- one folder, one writer ---------------------------------------------------------------------------------------------
 
 

@@ -100,7 +100,7 @@ BAD = {
     "0 ||| x y |0-1,wa=9-9 , LM0= -1| ||| LM0= -1 ||| -1": "an alignment of links like 0-1 of 2 source and 2 target words, found '9-9'",
     "0 ||| x y |0-1,wa=a-b , LM0= -1| ||| LM0= -1 ||| -1": "an alignment of .*, found 'a-b'",
     "0 ||| x |0-0,wa=0-0 , LM0= \uff11| ||| LM0= 1 ||| -1": "a finite number for feature LM0, found '\uff11'",
-    "0 ||| x\0 |0-0,wa=0-0 , LM0= 1| ||| LM0= 1 ||| -1": "text, found byte 0x00 at column 8",
+    "0 ||| x\0 |0-0,wa=0-0 , LM0= 1| ||| LM0= 1 ||| -1": "UTF-8 text, found byte 0x00 at column 8",
     f"0 ||| x |0-0,wa=0-0 , LM0={NB}1| ||| LM0= 1 ||| -1": "a finite number for feature LM0, found",
 }
 

@@ -403,7 +403,7 @@ def test_quality_columns_of_a_store(about: dict[str, Any], fine: bool | None, pa
     message = (
         "expected [26] values in each quality"
         if fine is None
-        else "expected a name, a direction and a unit|expected JSON|not a number"
+        else "expected a name, a direction and a unit|expected JSON|a finite number is expected"
     )
     with pytest.raises(FormatError, match=message):
         read_store(path)

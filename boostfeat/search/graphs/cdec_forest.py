@@ -64,7 +64,7 @@ def _parse(text: str, path: str) -> _Object:
         raise ValueError(f"{name} is not a number")
 
     try:
-        data = parse_json(text, object_pairs_hook=_Object, parse_constant=constant)
+        data = parse_json(text, object_pairs_hook=_Object, parse_constant=constant, parse_float=float)
     except json.JSONDecodeError as error:
         found = f"{error.msg} at column {error.colno}"
         raise FormatError(
