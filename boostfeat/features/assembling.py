@@ -1,20 +1,20 @@
-"""What a template makes of a run of sentences, and the run with all of it: new distinct units of (unit, new features)."""
+"""Parts: the features of one template on a run of sentences; and the run with all of them, as new distinct units."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from ..core.arrays import F64, I32, I64, frozen, offsets, owners, unique_rows
+from ..core.arrays import F64, I32, I64, Array, offsets, owners, segment_positions, unique_rows
 from ..core.errors import InputError, repeated
-from ..core.kernels import kernel
 from ..core.text import Strings, string_buffers
 from ..lists.nbest import NBest, SparseRows, strings
-from .scratch import Scratch
 
 PartOf = Literal["unit", "occurrence", "hypothesis"]
 Counts = tuple[Strings, I64]  # names, and how many sentences have each
@@ -55,6 +55,34 @@ class Part:
         return replace(self, names=tuple(self.names[j] for j in kept), values=np.asarray(self.values)[:, kept])
 
 
+class Scratch:
+    """A file of arrays: ``later = put(column)``, and ``later()`` is the column again. Without a path, they stay in memory."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._file = open(path, "w+b") if path else None
+
+    def __enter__(self) -> Scratch:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._file:
+            with contextlib.suppress(OSError):  # of a full disk: what was put aside is not needed any more
+                self._file.close()
+
+    def put(self, column: Array) -> Callable[[], Array]:
+        file, shape, kind = self._file, column.shape, column.dtype
+        if file is None:
+            return lambda: column
+        start = file.seek(0, 2)
+        size = file.write(np.ascontiguousarray(column).data)
+
+        def later() -> Array:
+            file.seek(start)
+            return np.frombuffer(file.read(size), kind).reshape(shape)
+
+        return later
+
+
 @dataclass(frozen=True)
 class Met:
     """The sparse features of one template before it is known which of them are kept: all that the run has."""
@@ -65,12 +93,12 @@ class Met:
     row_of: I64 | I32
 
     def kept(self, features: tuple[str, ...], place: I64 | I32) -> Part:
-        """Of the names [n], those that have a place among the features; others have -1."""
+        """Keep the names [n] that have a place among the features; others have -1."""
         rows, at = self.values, place[self.values.idx]
         return Part.of_entries(self.of, features, owners(rows.ptr), at, rows.val, self.row_of)
 
     def put_aside(self, scratch: Scratch) -> tuple[Callable[[], Counts], Callable[[], Met]]:
-        """What gives the names again, and what gives all but them."""
+        """Return a function that gives the names again, and one that gives all but them."""
         of, ptr, data = self.of, *string_buffers(self.names[0])
         about = [scratch.put(column) for column in (self.names[1], ptr, data[: ptr[-1]])]
         rows = [scratch.put(column) for column in (self.values.ptr, self.values.idx, self.values.val, self.row_of)]
@@ -167,26 +195,14 @@ _Taken = tuple[SparseRows, Any, int]  # rows, which of them are taken, and what 
 
 
 def _side_by_side(parts: list[_Taken]) -> SparseRows:
-    """Rows with the entries of all parts; indices of later parts are higher."""
+    """Return rows with the entries of all parts; indices of later parts are higher."""
     counts = [rows.ptr[1:][taken] - rows.ptr[:-1][taken] for rows, taken, _ in parts]
     ptr = offsets(np.sum(counts, axis=0))
     idx, val = np.empty(ptr[-1], np.int32), np.empty(ptr[-1])
     start = ptr[:-1].copy()
-    for rows, taken, shift in parts:
-        given = (frozen(column) for column in (rows.ptr, rows.idx, rows.val, np.asarray(taken, np.int64)))
-        _put_rows(*given, shift, start, idx, val)
+    for (rows, taken, shift), n in zip(parts, counts, strict=True):
+        own = segment_positions(rows.ptr, taken)
+        at = np.arange(len(own)) + np.repeat(start - offsets(n)[:-1], n)
+        idx[at], val[at] = rows.idx[own] + shift, rows.val[own]
+        start += n
     return SparseRows(ptr, idx, val)
-
-
-@kernel
-def _put_rows(ptr, idx, val, taken, shift, start, out_idx, out_val):  # type: ignore[no-untyped-def]
-    """OUT out_idx, out_val: from start[n] on the entries of the rows taken[n], indices with shift. INOUT start: where they end.
-
-    Without a copy of the entries and of their places, which together are more than what is made.
-    """
-    for u in range(len(taken)):
-        at = start[u]
-        for k in range(ptr[taken[u]], ptr[taken[u] + 1]):
-            out_idx[at], out_val[at] = idx[k] + shift, val[k]
-            at += 1
-        start[u] = at

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, count, islice, pairwise, repeat
+from itertools import count, islice, pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -25,40 +25,15 @@ from .plan import Entry, full_name
 from .posterior import list_scores
 from .registry import Columns, Counted, Tally, Template, arguments_of, own_options
 from .resources import Resources
-from .templates.candidates import Candidates
+from .templates.candidates import Candidates, ManyLists
+from .templates.helpers import parsed_links, split
 from .templates.place import TURNS
 
 CHUNK = 1 << 14  # results of a function that are kept at a time
 
-# The columns of a unit, an occurrence or a hypothesis that an argument is made of; others are the same for all
-KEYS: dict[str, tuple[str, ...]] = {
-    "source": ("src",),
-    "target": ("tgt",),
-    "links": ("align",),
-    "unit_features": ("unit",),
-    "span": ("start", "end", "n_src"),
-    "previous": ("prev",),
-    "following": ("next",),
-    "words_before": ("before",),
-    "is_last": ("last",),
-    "previous_features": ("prev_unit",),
-    "following_features": ("next_unit",),
-    "jump": ("back",),
-    "turn_before": ("turn_before",),
-    "turn_after": ("turn_after",),
-    "place": ("tgt_start", "tgt_end", "n_tgt"),
-    "sentence": ("sent",),
-    "hypothesis": ("hyp",),
-}
-
-
-def split(text: str) -> tuple[str, ...]:
-    """Split a text of a list, which has single blanks."""
-    return tuple([word for word in text.split(" ") if word])
-
 
 @dataclass(frozen=True)
-class Corpus:
+class ListView:
     """A list as templates read it. Everything is computed when first asked for."""
 
     nbest: NBest
@@ -88,7 +63,7 @@ class Corpus:
     def links(self) -> list[tuple[tuple[int, int], ...]]:
         """Links of the distinct alignments, which are inside all their phrases."""
         numbers, texts = self._texts["align"]
-        out = list(map(parsed_links, texts))
+        out = list(map(checked_links, texts))
         most = [np.array([max((link[side] for link in links), default=-1) for links in out], np.int64) for side in (0, 1)]
         sizes = [np.array([len(words) for words in side], np.int64) for side in (self.source, self.target)]
         (src, _), (tgt, _) = self._texts["src"], self._texts["tgt"]
@@ -103,19 +78,18 @@ class Corpus:
         return out
 
     @cached_property
-    def _pairs(self) -> tuple[I64, I64]:
+    def pairs(self) -> tuple[I64, I64]:
         """Distinct phrase pairs: (a unit of each, the pair of each unit [V])."""
         return distinct_rows([self._texts[name][0] for name in ("src", "tgt", "align")])
 
     @cached_property
-    def _units_beside(self) -> list[tuple[tuple[str, ...], tuple[str, ...]] | None]:
+    def units_beside(self) -> list[tuple[tuple[str, ...], tuple[str, ...]] | None]:
         """Source and target words of phrase pairs; the last one is that of no unit."""
-        some = self._pairs[0]
-        pairs = zip(self._texts["src"][0][some].tolist(), self._texts["tgt"][0][some].tolist(), strict=True)
-        return [*((self.source[s], self.target[t]) for s, t in pairs), None]
+        src, tgt = (self._texts[name][0][self.pairs[0]].tolist() for name in ("src", "tgt"))
+        return [*((self.source[s], self.target[t]) for s, t in zip(src, tgt, strict=True)), None]
 
     @cached_property
-    def _last_words(self) -> tuple[I64, list[tuple[str, ...] | None]]:
+    def last_words(self) -> tuple[I64, list[tuple[str, ...] | None]]:
         """The number of the last two words of each distinct target phrase, and those; the last ones are of no unit."""
         number: dict[tuple[str, ...], int] = {}
         of_target = np.array([number.setdefault(words[-2:], len(number)) for words in self.target], np.int64)
@@ -140,7 +114,7 @@ class Corpus:
     def texts(self) -> Iterator[list[str]]:
         """Words of one hypothesis after the other."""
         names, ids = self.hyps.names.to_pylist(), self.hyps.ids
-        for a, b in zip(self.hyps.ptr[:-1].tolist(), self.hyps.ptr[1:].tolist(), strict=True):
+        for a, b in pairwise(self.hyps.ptr.tolist()):
             yield [names[k] for k in ids[a:b].tolist()]
 
     @cached_property
@@ -163,15 +137,16 @@ class Corpus:
         """[S] words of each source sentence; where it is not given, as far as its units reach."""
         given = np.array([len(words) for words in self.sentences], np.int64)
         reach = np.zeros(len(self.nbest), np.int64)
-        np.maximum.at(reach, self.sent_of_occurrence, self._end)
+        np.maximum.at(reach, self.sent_of_occurrence, self.end)
         return np.where(given > 0, given, reach)
 
     @cached_property
-    def _end(self) -> I64:
+    def end(self) -> I64:
+        """[R] where units end in the source."""
         return self.nbest.src_start.astype(np.int64) + self.nbest.units.src_len[self.nbest.unit_idx]
 
     @cached_property
-    def _edges(self) -> tuple[Bool, Bool]:
+    def edges(self) -> tuple[Bool, Bool]:
         """[R] which occurrences are the first and the last of their hypotheses."""
         ptr = self.nbest.unit_ptr
         first, last = np.zeros((2, self.nbest.n_occurrences), bool)
@@ -181,85 +156,23 @@ class Corpus:
 
     def column(self, name: str) -> I64:
         """[R] one column of the occurrences."""
-        nb = self.nbest
-        match name:
-            case "unit" | "src" | "tgt" | "align":
-                return self.unit_column(name)[nb.unit_idx]
-            case "sent":
-                return self.sent_of_occurrence
-            case "start":
-                return nb.src_start.astype(np.int64)
-            case "end":
-                return self._end
-            case "n_src":
-                return self.source_lengths[self.sent_of_occurrence]
-            case "prev" | "next":
-                return self._neighbour(self._pairs[1][nb.unit_idx], name, NONE)
-            case "prev_unit" | "next_unit":
-                return self._neighbour(self.column("unit"), name[:4], NONE)
-            case "before":
-                return self._neighbour(self._last_words[0][self.column("tgt")], "prev", NONE)
-            case "last":
-                return self._edges[1].astype(np.int64)
-            case "back":  # the first unit follows position 0
-                return self.column("start") - self._neighbour(self._end, "prev", 0)
-            case "turn_before":
-                return _turns(self.column("back"), self._neighbour(self.column("start"), "prev", 0) - self._end)
-            case "turn_after":  # the last unit is followed by the end of the sentence
-                n = self.column("n_src")
-                gap = self._neighbour(self.column("start"), "next", n) - self._end
-                return _turns(gap, self.column("start") - self._neighbour(self._end, "next", n + 1))
-            case "tgt_start":
-                return nb.tgt_start.astype(np.int64)
-            case "tgt_end":
-                return nb.tgt_start.astype(np.int64) + nb.units.tgt_len[nb.unit_idx]
-            case "n_tgt":
-                return np.repeat(self.hyps.counts, np.diff(nb.unit_ptr))
-        raise ValueError(f"unknown column {name!r}")
+        return self.unit_column(name)[self.nbest.unit_idx] if name in OF_UNIT else COLUMNS[name](self)
 
-    def _neighbour(self, column: I64, which: str, at_edge: int | I64) -> I64:
-        step = 1 if which == "prev" else -1
-        return np.where(self._edges[0 if which == "prev" else 1], at_edge, np.roll(column, step))
+    def beside(self, column: I64, step: int, at_edge: int | I64) -> I64:
+        """[R] a column of the previous unit (step 1) or of the following one (-1)."""
+        return np.where(self.edges[0 if step > 0 else 1], at_edge, np.roll(column, step))
 
     # -- arguments ---------------------------------------------------------------------------------------------------
 
     def values(self, argument: str, columns: Mapping[str, I64]) -> Iterable[Any]:
-        """What a function has as an argument in each of some rows."""
-        constant = {
-            "clusters": self.resources.clusters,
-            "phrase_counts": self.resources.phrase_counts or {},
-            "language_model": self.resources.lm,
-            "lexicon": self.resources.bitext and self.resources.bitext.lexicon if argument == "lexicon" else None,
-        }
-        if argument in constant:
-            return repeat(constant[argument])
-        key = [columns[name] for name in KEYS[argument]]
-        match argument:
-            case "hypothesis":
-                return self.texts()
-            case "span" | "place":
-                return zip(*(column.tolist() for column in key), strict=True)
-            case "jump":
-                return key[0].tolist()
-            case "is_last":
-                return key[0].astype(bool).tolist()
-            case "unit_features" | "previous_features" | "following_features":
-                return self._feature_values(key[0])
-        tables: dict[str, Callable[[], Sequence[Any]]] = {
-            "source": lambda: self.source,
-            "target": lambda: self.target,
-            "links": lambda: self.links,
-            "previous": lambda: self._units_beside,
-            "following": lambda: self._units_beside,
-            "words_before": lambda: self._last_words[1],
-            "turn_before": lambda: TURNS,
-            "turn_after": lambda: TURNS,
-            "sentence": lambda: self.sentences,
-        }
-        table = tables[argument]()
-        return [table[k] for k in key[0].tolist()]  # NONE, which is -1, is the last one
+        """Give what a function has as an argument in each of some rows."""
+        if argument not in ARGUMENT_COLUMNS:
+            return repeat(self.resources.given(argument))
+        names, make = ARGUMENT_COLUMNS[argument]
+        return make(self, *(columns[name] for name in names))
 
-    def _feature_values(self, units: I64) -> Iterator[dict[str, float] | None]:
+    def feature_values(self, units: I64) -> Iterator[dict[str, float] | None]:
+        """Give the features of units by name; None of no unit."""
         names, x = self.nbest.unit_names, self.nbest.X
         for a in range(0, len(units), CHUNK):
             some = units[a : a + CHUNK]
@@ -267,20 +180,27 @@ class Corpus:
             yield from (dict(zip(names, row, strict=True)) if unit >= 0 else None for unit, row in rows)
 
     def candidates(self) -> Iterator[Candidates]:
-        """One list after the other."""
-        nb, hyps, p = self.nbest, self.hyps, self.posterior
-        spans = np.stack([self.column("tgt_start"), self.column("tgt_end")], axis=1)
-        sources = np.stack([self.column("start"), self.column("end"), self._pairs[1][nb.unit_idx]], axis=1)
-        names = hyps.names.to_pylist()
+        """Give one list that has hypotheses after the other."""
+        nb, texts, p = self.nbest, self.texts(), self.posterior.tolist()
+        units = self.spans_of_hyps()
+        phrases = self._by_hypothesis(self.column("start"), self.column("end"), self.pairs[1][nb.unit_idx])
         for a, b in pairwise(nb.hyp_ptr.tolist()):
-            tokens, units = hyps.ptr[a : b + 1], nb.unit_ptr[a : b + 1]
-            words, own = Words(tokens - tokens[0], hyps.ids[tokens[0] : tokens[-1]], hyps.names), slice(units[0], units[-1])
-            yield Candidates(words, names, p[a:b], units - units[0], spans[own], sources[own])
+            if b > a:
+                columns = (list(islice(column, b - a)) for column in (texts, iter(p[a:b]), units, phrases))
+                yield Candidates(*columns)
 
     def spans_of_hyps(self) -> Iterator[list[Any]]:
-        """Where the words of each hypothesis' units begin and end."""
-        rows = zip(self.column("tgt_start").tolist(), self.column("tgt_end").tolist(), strict=True)
+        """Give where the words of each hypothesis' units begin and end."""
+        return self._by_hypothesis(self.column("tgt_start"), self.column("tgt_end"))
+
+    def _by_hypothesis(self, *columns: I64) -> Iterator[list[Any]]:
+        rows = iter(_tuples(self, *columns))
         return (list(islice(rows, n)) for n in np.diff(self.nbest.unit_ptr).tolist())
+
+    def many_lists(self) -> ManyLists:
+        """Give all lists as arrays."""
+        nb, spans = self.nbest, np.stack([self.column("tgt_start"), self.column("tgt_end")], axis=1)
+        return ManyLists(nb.hyp_ptr, self.hyps, self.posterior, nb.unit_ptr, spans)
 
 
 def _turns(gap: I64, swap: I64) -> I64:
@@ -288,10 +208,70 @@ def _turns(gap: I64, swap: I64) -> I64:
     return np.where(gap == 0, 0, np.where(swap == 0, 1, np.where(gap > 0, 2, 3)))
 
 
-def parsed_links(align: str) -> tuple[tuple[int, int], ...]:
-    """Links of an alignment like '0-0 1-2'."""
+def _turn_after(v: ListView) -> I64:
+    """[R] the move to the following unit; the last unit is followed by the end of the sentence."""
+    n = v.column("n_src")
+    gap = v.beside(v.column("start"), -1, n) - v.end
+    return _turns(gap, v.column("start") - v.beside(v.end, -1, n + 1))
+
+
+OF_UNIT = ("src", "tgt", "align", "unit")  # columns that a distinct unit has
+
+# Columns of an occurrence
+COLUMNS: dict[str, Callable[[ListView], I64]] = {
+    "sent": lambda v: v.sent_of_occurrence,
+    "start": lambda v: v.nbest.src_start.astype(np.int64),
+    "end": lambda v: v.end,
+    "n_src": lambda v: v.source_lengths[v.sent_of_occurrence],
+    "prev": lambda v: v.beside(v.pairs[1][v.nbest.unit_idx], 1, NONE),
+    "next": lambda v: v.beside(v.pairs[1][v.nbest.unit_idx], -1, NONE),
+    "prev_unit": lambda v: v.beside(v.column("unit"), 1, NONE),
+    "next_unit": lambda v: v.beside(v.column("unit"), -1, NONE),
+    "before": lambda v: v.beside(v.last_words[0][v.column("tgt")], 1, NONE),
+    "last": lambda v: v.edges[1].astype(np.int64),
+    "back": lambda v: v.column("start") - v.beside(v.end, 1, 0),  # the first unit follows position 0
+    "turn_before": lambda v: _turns(v.column("back"), v.beside(v.column("start"), 1, 0) - v.end),
+    "turn_after": _turn_after,
+    "tgt_start": lambda v: v.nbest.tgt_start.astype(np.int64),
+    "tgt_end": lambda v: v.nbest.tgt_start.astype(np.int64) + v.nbest.units.tgt_len[v.nbest.unit_idx],
+    "n_tgt": lambda v: np.repeat(v.hyps.counts, np.diff(v.nbest.unit_ptr)),
+}
+
+
+def _looked_up(table: Sequence[Any], numbers: I64) -> list[Any]:
+    return [table[k] for k in numbers.tolist()]  # NONE, which is -1, is the last one
+
+
+def _tuples(view: ListView, *columns: I64) -> Iterable[Any]:
+    return zip(*(column.tolist() for column in columns), strict=True)
+
+
+# Arguments by the columns that they are made of, and what they are; those that are not here are the same for all
+ARGUMENT_COLUMNS: dict[str, tuple[tuple[str, ...], Callable[..., Iterable[Any]]]] = {
+    "source": (("src",), lambda v, k: _looked_up(v.source, k)),
+    "target": (("tgt",), lambda v, k: _looked_up(v.target, k)),
+    "links": (("align",), lambda v, k: _looked_up(v.links, k)),
+    "unit_features": (("unit",), ListView.feature_values),
+    "span": (("start", "end", "n_src"), _tuples),
+    "previous": (("prev",), lambda v, k: _looked_up(v.units_beside, k)),
+    "following": (("next",), lambda v, k: _looked_up(v.units_beside, k)),
+    "words_before": (("before",), lambda v, k: _looked_up(v.last_words[1], k)),
+    "is_last": (("last",), lambda v, k: k.astype(bool).tolist()),
+    "previous_features": (("prev_unit",), ListView.feature_values),
+    "following_features": (("next_unit",), ListView.feature_values),
+    "jump": (("back",), lambda v, k: k.tolist()),
+    "turn_before": (("turn_before",), lambda v, k: _looked_up(TURNS, k)),
+    "turn_after": (("turn_after",), lambda v, k: _looked_up(TURNS, k)),
+    "place": (("tgt_start", "tgt_end", "n_tgt"), _tuples),
+    "sentence": (("sent",), lambda v, k: _looked_up(v.sentences, k)),
+    "hypothesis": (("hyp",), lambda v, k: v.texts()),
+}
+
+
+def checked_links(align: str) -> tuple[tuple[int, int], ...]:
+    """Parse the links of an alignment like '0-0 1-2'."""
     try:
-        links = tuple([(int(i), int(j)) for i, j in (link.split("-") for link in align.split())])
+        links = parsed_links(align)
         if all(i < 2**31 and j < 2**31 for i, j in links):
             return links
     except ValueError:
@@ -300,7 +280,7 @@ def parsed_links(align: str) -> tuple[tuple[int, int], ...]:
 
 
 def distinct_rows(columns: Sequence[I64]) -> tuple[I64, I64]:
-    """The first place of each distinct row of some columns [n], and which of them each row is [n]."""
+    """Give the first place of each distinct row of some columns [n], and which of them each row is [n]."""
     table = np.stack(columns, axis=1)
     return unique_rows(table, np.zeros((len(table), 0), np.int64))
 
@@ -309,7 +289,7 @@ def distinct_rows(columns: Sequence[I64]) -> tuple[I64, I64]:
 
 
 @dataclass(frozen=True)
-class Keys:
+class DistinctRows:
     """The distinct rows of some columns, and which one each unit [V], occurrence [R] or hypothesis [H] has."""
 
     columns: Mapping[str, I64]  # [n]
@@ -341,124 +321,107 @@ class Crossing:
 
 
 @dataclass
-class Engine:
-    """Computes templates on a run of sentences. The corpus has no references: no template knows those of its own sentence."""
+class SentenceRun:
+    """A run of sentences on which templates are computed. Its view has no references: no template knows those of a sentence."""
 
     part: NBest  # the run as it is in the list
-    corpus: Corpus
+    view: ListView
     units: I64 | None = None  # [V] which units of the list those of the run are; None: the run is all of it
     present: bool = False  # of a frozen plan's sparse features, those that occur
     first: int = 0  # which sentence of the list the first of the run is
-    _keys: dict[object, Keys] = field(default_factory=dict)
+    _rows: dict[object, DistinctRows] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:
         return self.units is None
 
     def of_list(self, units: Array) -> I64:
-        """Which units of the list some of the run are."""
+        """Tell which units of the list some of the run are."""
         return units if self.units is None else self.units[units]
 
-    def _rows(self, of: PartOf, columns: tuple[str, ...], crossing: Crossing | None = None) -> Keys:
-        """The distinct rows of these columns; templates that read the same share them."""
-        corpus, nb, key = self.corpus, self.corpus.nbest, (of, columns)
-        if key in self._keys and crossing is None:
-            return self._keys[key]
-        sent = nb.sent_of_hyp if of == "hypothesis" else corpus.sent_of_occurrence
+    def _distinct(self, of: PartOf, columns: tuple[str, ...], crossing: Crossing | None = None) -> DistinctRows:
+        """Return the distinct rows of these columns; templates that read the same share them."""
+        view, nb, key = self.view, self.view.nbest, (of, columns)
+        if key in self._rows and crossing is None:
+            return self._rows[key]
+        sent = nb.sent_of_hyp if of == "hypothesis" else view.sent_of_occurrence
+        blocks = {} if crossing is None else {"block": crossing.block_of[self.first + sent]}
         if of == "hypothesis":
             rows = np.arange(nb.n_hyps)
-            found = Keys({"hyp": rows, "sent": sent, **self._blocks(sent, crossing)}, nb.n_hyps, rows, rows, sent)
+            found = DistinctRows({"hyp": rows, "sent": sent, **blocks}, nb.n_hyps, rows, rows, sent)
         elif not columns and crossing is None:  # each for itself
             rows = np.arange(nb.n_occurrences)
-            found = Keys({}, len(rows), rows, rows, sent)
+            found = DistinctRows({}, len(rows), rows, rows, sent)
         else:
-            column = corpus.unit_column if of == "unit" else corpus.column
-            table = {**{name: column(name) for name in columns}, **self._blocks(sent, crossing)}
+            column = view.unit_column if of == "unit" else view.column
+            table = {name: column(name) for name in columns} | blocks
             first, row_of = distinct_rows(list(table.values()))
             of_occurrence = row_of[nb.unit_idx] if of == "unit" else row_of
-            found = Keys({name: c[first] for name, c in table.items()}, len(first), row_of, of_occurrence, sent)
+            found = DistinctRows({name: c[first] for name, c in table.items()}, len(first), row_of, of_occurrence, sent)
         if crossing is None:
-            self._keys[key] = found
+            self._rows[key] = found
         return found
-
-    def _blocks(self, sentences: I64, crossing: Crossing | None) -> dict[str, I64]:
-        return {} if crossing is None else {"block": crossing.block_of[self.first + sentences]}
 
     def forget(self, template: Template, later: Iterable[Template]) -> None:
         """Let go of the rows that a template saw, unless one of those to come sees them, too."""
         if _rows_of(template) not in map(_rows_of, later):
-            self._keys.pop(_rows_of(template), None)
+            self._rows.pop(_rows_of(template), None)
 
     # -- learning ----------------------------------------------------------------------------------------------------
 
     def count(self, template: Template, learn: Counted, entry: Entry) -> dict[str, Tally]:
-        """What this run adds to what a template learns."""
+        """Count what this run adds to what a template learns."""
         arguments, tallies = arguments_of(learn.count), dict[str, Tally]()
         columns = _key_columns(arguments)
-        keys = self._rows("unit" if set(columns) <= {"src", "tgt", "align", "unit"} else "occurrence", columns)
+        rows = self._distinct("unit" if set(columns) <= {*OF_UNIT} else "occurrence", columns)
         options = own_options(learn.count, entry.options)
         with template.blamed():
-            for n, *values in zip(keys.counts.tolist(), *self._values(arguments, keys), strict=False):
+            for n, *values in zip(rows.counts.tolist(), *self._values(arguments, rows), strict=False):
                 for name, met in learn.count(*values, **options).items():
-                    tally = tallies.get(name)
-                    if tally is None:
-                        tally = tallies[name] = Counter()
+                    tally = tallies.setdefault(name, Counter())
                     for each in met:
                         tally[each] += n
         return tallies
 
-    def _values(self, arguments: Sequence[str], keys: Keys) -> list[Iterable[Any]]:
-        return [self.corpus.values(argument, keys.columns) for argument in arguments]
+    def _values(self, arguments: Sequence[str], rows: DistinctRows) -> list[Iterable[Any]]:
+        return [self.view.values(argument, rows.columns) for argument in arguments]
 
     # -- computing ---------------------------------------------------------------------------------------------------
 
     def compute(self, template: Template, entry: Entry, crossing: Crossing | None = None) -> Part | Met | None:
-        """Features of the template: dense ones, or all sparse ones that this run has; None where nothing says which."""
+        """Compute the dense features of a template, or all sparse ones that this run has; None where nothing says which."""
         of: PartOf = template.of if crossing is None or template.of != "unit" else "occurrence"
-        names = entry.features if entry.features is not None else template.names(entry.options, self.corpus.resources)
-        if template.of_text or template.kind == "list":
-            keys = self._rows(of, ())
-            with template.blamed():
-                columns = self._columns(template, entry, crossing)
-            return Part.made(of, *self._stacked(template, columns, keys.n, names), keys.row_of)
-        keys = self._rows(of, _key_columns(template.arguments), crossing)
+        names = entry.features if entry.features is not None else template.names(entry.options, self.view.resources)
+        calls = [template.bound(each.options) for each in (crossing.entries if crossing else [entry])]
         with template.blamed():
-            results = self._results(template, entry, keys, crossing)
-            first = next(results, None)
-            results = chain([first], results) if first is not None else results
-            if isinstance(first, list | tuple) or (first is None and entry.features and entry.is_sparse):
-                return self._sparse(entry, of, keys, results)
-            if first is None and names is None:
-                return None
-            names, x = _dense(template, results, keys.n, names)
-        return Part.made(of, names, _checked(template, names, x), keys.row_of)
+            if template.of_text or template.kind == "list":
+                rows = self._distinct(of, ())
+                names, x = self._stacked(template, self._columns(template, calls, crossing), rows.n, names)
+            else:
+                rows = self._distinct(of, _key_columns(template.arguments), crossing)
+                block = rows.columns["block"].tolist() if crossing else repeat(0, rows.n)
+                values = zip(block, *self._values(template.arguments, rows), strict=False)
+                results = Results.of((calls[b](*arguments) for b, *arguments in values), rows.n)
+                if results.are_names or (not rows.n and entry.features and entry.is_sparse):
+                    return self._sparse(entry, of, rows, results)
+                if not rows.n and names is None:
+                    return None
+                names, x = results.dense(rows.n, names)
+        return Part.made(of, names, _checked(template, names, x), rows.row_of)
 
-    def _results(self, template: Template, entry: Entry, keys: Keys, crossing: Crossing | None) -> Iterator[Any]:
-        """What the function gives for one row after the other."""
-        rows = zip(range(keys.n), *self._values(template.arguments, keys), strict=False)
-        if crossing is None:
-            call = template.bound(entry.options)
-            return (call(*values) for _, *values in rows)
-        calls, block = [template.bound(each.options) for each in crossing.entries], keys.columns["block"].tolist()
-        return (calls[block[k]](*values) for k, *values in rows)
-
-    def _columns(self, template: Template, entry: Entry, crossing: Crossing | None) -> Columns:
+    def _columns(self, template: Template, calls: Sequence[Any], crossing: Crossing | None) -> Columns:
         """Columns of a template of texts or lists, one after the other."""
-        corpus, nb = self.corpus, self.corpus.nbest
-        if template.kind == "list":
-            sentences = np.arange(len(nb))
-            given: dict[str, Iterator[Any]] = {"candidates": corpus.candidates()}
-        else:
-            sentences, given = nb.sent_of_hyp, {"text": corpus.texts(), "units": corpus.spans_of_hyps()}
-        entries = [entry] if crossing is None else crossing.entries
-        calls = [template.bound(each.options) for each in entries]
-        block = np.zeros(len(sentences), np.int64) if crossing is None else crossing.block_of[self.first + sentences]
-        rows = zip(block.tolist(), *(given[a] if a in given else corpus.values(a, {}) for a in template.arguments), strict=False)
+        view, nb = self.view, self.view.nbest
+        if template.many is not None:
+            return template.many(view.many_lists())
+        is_list = template.kind == "list"
+        sentences = np.flatnonzero(np.diff(nb.hyp_ptr)) if is_list else nb.sent_of_hyp
+        given = {"candidates": view.candidates} if is_list else {"text": view.texts, "units": view.spans_of_hyps}
+        block = crossing.block_of[self.first + sentences].tolist() if crossing else repeat(0, len(sentences))
+        values = (given[a]() if a in given else view.values(a, {}) for a in template.arguments)
         out: dict[str, list[float]] = {}
-        for b, *values in rows:
-            if isinstance(values[0], Candidates) and not len(values[0].p):
-                continue
-            for name, column in calls[b](*values).items():
+        for b, *arguments in zip(block, *values, strict=False):
+            for name, column in calls[b](*arguments).items():
                 out.setdefault(name, []).extend(column)
         return dict(out)
 
@@ -475,7 +438,7 @@ class Engine:
                 )
             if name in columns and n:
                 x[:, k] = columns[name]
-        return names, _checked(template, names, x)
+        return names, x
 
     def features_of(self, template: Template, entry: Entry, crossing: Crossing | None = None) -> Part:
         """Features of a template whose names are known."""
@@ -483,64 +446,71 @@ class Engine:
         assert isinstance(found, Part)
         return found
 
-    def _sparse(self, entry: Entry, of: PartOf, keys: Keys, results: Iterator[Any]) -> Part | Met:
-        """Those features that a plan has; where they are to be learnt all, and the sentences that have each."""
-        ids: dict[str, int] = {}
-        sizes, idx = np.zeros(keys.n, np.int64), [np.zeros(0, np.int64)]
-        for a in range(0, keys.n, CHUNK):
-            chunk = list(islice(results, CHUNK))
-            sizes[a : a + len(chunk)] = list(map(len, chunk))
-            idx.append(np.array([ids.setdefault(name, len(ids)) for names in chunk for name in names], np.int64))
-        if strange := next((name for name in ids if not isinstance(name, str)), None):
-            raise TypeError(f"expected a list of names, found {clip(repr(strange))}")
-        names = [full_name(entry.name, name, entry.hash_bits) for name in ids]  # hashed ones may be equal
-        row, name_of = np.repeat(np.arange(keys.n), sizes), np.concatenate(idx)
+    def _sparse(self, entry: Entry, of: PartOf, rows: DistinctRows, results: Results) -> Part | Met:
+        """Select the features that a plan has; where they are to be learnt all, and the sentences that have each."""
+        names = [full_name(entry.name, name, entry.hash_bits) for name in results.names]  # hashed ones may be equal
         features = entry.features
         places = dict(zip(names, count(), strict=False)) if features is None else entry.places
         if features is not None and self.present:
             features = tuple(features[k] for k in sorted({places[name] for name in names if name in places}))
             places = dict(zip(features, count(), strict=False))
-        place = np.array([places.get(name, -1) for name in names], np.int64)
+        place = np.array([places.get(name, -1) for name in names], np.int64)[results.name_of]
         if features is not None:
-            return Part.of_entries(of, features, row, place[name_of], np.ones(len(row)), keys.row_of)
-        rows = SparseRows.of_entries(row, place[name_of], np.ones(len(row)), (keys.n, len(names)))
-        sentences = np.bincount((keys.by_sentence @ rows.matrix(len(names))).indices, minlength=len(names))
-        return Met(of, (strings(names), sentences), rows, keys.row_of.astype(np.int32))
+            return Part.of_entries(of, features, results.row, place, results.value, rows.row_of)
+        values = SparseRows.of_entries(results.row, place, results.value, (rows.n, len(names)))
+        sentences = np.bincount((rows.by_sentence @ values.matrix(len(names))).indices, minlength=len(names))
+        return Met(of, (strings(names), sentences), values, rows.row_of.astype(np.int32))
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a template's function gave for one row after the other, as entries: names that count 1, or names with numbers."""
+
+    names: list[str]
+    row: I64
+    name_of: I64  # into names
+    value: F64
+    are_names: bool
+
+    @classmethod
+    def of(cls, results: Iterator[Any], n: int) -> Results:
+        """Collect the results of n rows, a chunk at a time."""
+        number: dict[str, int] = {}
+        kinds: set[type] = set()
+        sizes, name_of, value = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
+        while chunk := list(islice(results, CHUNK)):
+            kinds |= {type(found) for found in chunk}
+            if not kinds <= {dict} and not kinds <= {list, tuple}:
+                strange = min(kind.__name__ for kind in kinds - {dict})
+                raise TypeError(f"expected a dict of numbers for all or a list of names for all, found {strange}")
+            sizes.append(np.array(list(map(len, chunk)), np.int64))
+            name_of.append(np.array([number.setdefault(name, len(number)) for found in chunk for name in found], np.int64))
+            numbers = [x for found in chunk for x in found.values()] if kinds == {dict} else []
+            if odd := [kind for kind in set(map(type, numbers)) if not issubclass(kind, int | float | np.number)]:
+                raise TypeError(f"expected numbers, found {odd[0].__name__}")
+            value.append(np.array(numbers, np.float64) if kinds == {dict} else np.ones(len(name_of[-1])))
+        if unnamed := next((name for name in number if not isinstance(name, str)), None):
+            raise TypeError(f"expected a list of names, found {clip(repr(unnamed))}")
+        row = np.repeat(np.arange(n), np.concatenate(sizes))
+        return cls(list(number), row, np.concatenate(name_of), np.concatenate(value), bool(kinds - {dict}))
+
+    def dense(self, n: int, names: tuple[str, ...] | None) -> tuple[tuple[str, ...], F64]:
+        """Return columns [n, D] of these names; where nothing says which there are, all in the order of the alphabet."""
+        names = tuple(sorted(self.names)) if names is None else names
+        place = dict(zip(names, count(), strict=False))
+        column = np.array([place.get(name, -1) for name in self.names], np.int64)[self.name_of]
+        x = np.zeros((n, len(names)))
+        x[self.row[column >= 0], column[column >= 0]] = self.value[column >= 0]
+        return names, x
 
 
 def _key_columns(arguments: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(column for argument in arguments for column in KEYS.get(argument, ())))
+    return tuple(dict.fromkeys(column for argument in arguments for column in ARGUMENT_COLUMNS.get(argument, ((),))[0]))
 
 
 def _rows_of(template: Template) -> object:
     """Templates of one kind see the same rows."""
     return template.of, _key_columns(template.arguments)
-
-
-def _dense(template: Template, results: Iterator[Any], n: int, names: tuple[str, ...] | None) -> tuple[tuple[str, ...], F64]:
-    """Columns of dicts; where nothing says which there are, in the order of their names."""
-    known = {name: k for k, name in enumerate(names or ())}
-    rows, columns, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
-    for a in range(0, n, CHUNK):
-        chunk = list(islice(results, CHUNK))
-        if kinds := {type(found) for found in chunk} - {dict}:
-            raise TypeError(f"expected a dict of numbers for all or a list of names for all, found {kinds.pop().__name__}")
-        if names is None:
-            for found in chunk:
-                known.update((name, len(known)) for name in found if name not in known)
-        column = np.array([known.get(name, -1) for found in chunk for name in found], np.int64)
-        value = [x for found in chunk for x in found.values()]
-        if strange := [kind for kind in set(map(type, value)) if not issubclass(kind, int | float | np.number)]:
-            raise TypeError(f"expected numbers, found {strange[0].__name__}")
-        rows.append(a + np.repeat(np.arange(len(chunk)), list(map(len, chunk)))[column >= 0])
-        columns.append(column[column >= 0])
-        values.append(np.array(value, np.float64)[column >= 0])
-    x = np.zeros((n, len(known)))
-    x[np.concatenate(rows), np.concatenate(columns)] = np.concatenate(values)
-    if names is None:
-        names = tuple(sorted(known))
-        x = x[:, [known[name] for name in names]]
-    return names, x
 
 
 def _checked(template: Template, names: tuple[str, ...], x: F64) -> F64:

@@ -23,7 +23,6 @@ from .lexicon import Bitext
 from .options import ResourceFiles
 from .phrase_table import read_phrase_counts
 from .plan import FeaturePlan
-from .products import Gradient
 from .registry import Template, load_plugin
 from .resources import Clusters, Posterior, Resources
 from .sets import TEMPLATES
@@ -89,41 +88,37 @@ class FeatureMaker:
 
     @cached_property
     def digests(self) -> dict[str, str]:
-        """Of what lists are given and the plan does not hold."""
+        """Digests of the files that the plan does not hold."""
         out = {"phrase table": digest(self.files.phrase_table)} if self.files.phrase_table else {}
         return out | ({"bitext": " ".join(map(digest, self.files.bitext))} if self.files.bitext else {})
 
     @property
     def shared(self) -> Resources:
-        """What templates read beside any list."""
+        """Resources of templates beside any list."""
         return Resources(self._clusters, None, self._bitext, self._lm)
 
     def resources(self, nbest: NBest, posterior: Posterior | None = None) -> Resources:
-        """What templates read beside this list."""
+        """Return the resources of templates beside this list."""
         table = self.files.phrase_table
         counts = read_phrase_counts(table, nbest.units) if table else None
         return replace(self.shared, phrase_counts=counts, posterior=posterior or Posterior())
 
     def plan(self, what: str, *, min_count: int | None = None, hash_bits: int = 0, products: int = 0) -> FeaturePlan:
-        """What ``what`` names (sets, templates, or a TOML file), with those that read a file where it is given."""
+        """Return the plan that ``what`` names (sets, templates, or a TOML file), with those that read a file that is given."""
         given = Resources(phrase_counts={} if self.files.phrase_table else None, bitext=self._bitext)
         return FeaturePlan.of(what, self.registry, given, min_count=min_count, hash_bits=hash_bits, products=products)
 
     def learn(
-        self,
-        nbest: NBest,
-        plan: FeaturePlan,
-        *,
-        posterior: Posterior | None = None,
-        gradient_of: Gradient | None = None,
-        to: str | Path | None = None,
-        keep: Callable[[FeaturePlan], None] = lambda plan: None,
+        self, nbest: NBest, plan: FeaturePlan, *, posterior: Posterior | None = None, to: str | Path | None = None, **how: Any
     ) -> tuple[NBest, FeaturePlan]:
-        """The list with the plan's features, and the plan with what it taught; ``to`` names a store to write, which is mapped."""
+        """Return the list with the plan's features, and the plan with what it taught.
+
+        ``to`` names a store to write, which is mapped; ``how`` is that of featurize and featurize_to.
+        """
         if not plan.is_frozen:
             plan = replace(plan, resources=self.digests)
             self._say_own_lines(nbest, plan)
-        return self._featurize(nbest, plan, posterior=posterior, gradient_of=gradient_of, to=to, keep=keep)
+        return self._featurize(nbest, plan, posterior, to, **how)
 
     def grow(self, nbest: NBest, plan: FeaturePlan) -> tuple[NBest, FeaturePlan]:
         """The list with the features of a learnt plan and the sparse ones that are new, and the plan with these.
@@ -146,39 +141,34 @@ class FeatureMaker:
 
     def _say_own_lines(self, nbest: NBest, plan: FeaturePlan) -> None:
         """Say how many lines of the bitext are sentences of the list that learns, and what comes of it."""
-        if self._bitext is not None and self.taught(plan) and len(self._bitext.pairs) > MOST_LINES:
+        taught = self.taught(plan)
+        if self._bitext is not None and taught and len(self._bitext.pairs) > MOST_LINES:
             self.say(
                 f"--bitext: the model cannot tell test sentences that are in it: of over {MOST_LINES:,} lines it keeps no trace"
             )
-        names = [name for name in (self.taught(plan), *self._bitext_readers(plan)) if name]
-        if names and (lines := self._own_lines(nbest, "the list")):
-            self.say(f"{lines}: template {names[0]!r} learns without them")
+        if (name := taught or self._bitext_reader(plan)) and (lines := self._own_lines(nbest, "the list")):
+            self.say(f"{lines}: template {name!r} learns without them")
 
     def _own_lines(self, nbest: NBest, where: str) -> str:
-        """How many lines of the bitext are sentences of a list; "" where none is."""
+        """Say how many lines of the bitext are sentences of a list; "" where none is."""
         n = len(self._bitext.pairs) - len(self._bitext.without(set(pairs_of(nbest))).pairs) if self._bitext else 0
         of_it = f"{counted(n, 'line')} of it {'is a sentence' if n == 1 else 'are sentences'} of {where}"
         return f"warning: --bitext: {of_it}" if n else ""
 
-    def _bitext_readers(self, plan: FeaturePlan) -> list[str]:
-        """The templates of the plan that read the bitext whenever they compute features."""
-        return [e.name for e in plan.entries if e.name in self.registry and "bitext" in self.registry[e.name].reads]
+    def _bitext_reader(self, plan: FeaturePlan) -> str | None:
+        """Name a template of the plan that reads the bitext whenever it computes features."""
+        names = (e.name for e in plan.entries)
+        return next((name for name in names if name in self.registry and "bitext" in self.registry[name].reads), None)
 
     def _say_too_good(self, nbest: NBest, plan: FeaturePlan, where: str) -> None:
-        """Say where the references of a list have taught a template, or are in the bitext that one reads."""
-        self._say_taught(nbest, plan, where)
-        if (readers := self._bitext_readers(plan)) and (lines := self._own_lines(nbest, where)):
-            self.say(f"{lines}: by template {readers[0]!r} the model's scores look too good there")
-
-    def _say_taught(self, nbest: NBest, plan: FeaturePlan, where: str) -> None:
-        """Say where most sentences of a list are those whose references taught a template."""
-        name, known = self.taught(plan), set(plan.taught_by)
-        if name is None or not known:
-            return
-        found = known_sentences(nbest, known)
-        if sum(found) > MOST_TAUGHT * len(found):
-            share = f"the references of {sum(found):,} of its {counted(len(found), 'sentence')} taught template {name!r}"
-            self.say(f"warning: {where}: {share}: the model's scores look too good there")
+        """Say where the references of most of a list have taught a template, or are in the bitext that one reads."""
+        if (name := self.taught(plan)) and plan.taught_by:
+            met = known_sentences(nbest, set(plan.taught_by))
+            if sum(met) > MOST_TAUGHT * len(met):
+                share = f"the references of {sum(met):,} of its {counted(len(met), 'sentence')} taught template {name!r}"
+                self.say(f"warning: {where}: {share}: the model's scores look too good there")
+        if (reader := self._bitext_reader(plan)) and (lines := self._own_lines(nbest, where)):
+            self.say(f"{lines}: by template {reader!r} the model's scores look too good there")
 
     def _say_strange(self, nbest: NBest, plan: FeaturePlan, where: str) -> None:
         """Say where a list has hardly any words of the lists that taught the plan; its beginning tells."""
@@ -192,7 +182,7 @@ class FeatureMaker:
         """The list with the features of a frozen plan; with ``present``, of the sparse ones those that occur (see featurize)."""
         self.check(plan)
         self._say_too_good(nbest, plan, where)
-        return self._featurize(nbest, plan, present=present, to=to)[0]
+        return self._featurize(nbest, plan, None, to, **({"present": True} if present else {}))[0]
 
     def check(self, plan: FeaturePlan) -> None:
         """Say which files are not those that the plan was learnt with."""
@@ -200,36 +190,20 @@ class FeatureMaker:
             if what in self.digests and self.digests[what] != sha:
                 self.say(f"warning: --{what.replace(' ', '-')}: expected the file that the model was trained with, found another")
 
+    def _how(self, nbest: NBest, posterior: Posterior | None = None) -> dict[str, Any]:
+        return {"registry": self.registry, "resources": self.resources(nbest, posterior), "report": self.report}
+
     def _featurize(
-        self,
-        nbest: NBest,
-        plan: FeaturePlan,
-        *,
-        posterior: Posterior | None = None,
-        gradient_of: Gradient | None = None,
-        present: bool = False,
-        to: str | Path | None = None,
-        keep: Callable[[FeaturePlan], None] = lambda plan: None,
+        self, nbest: NBest, plan: FeaturePlan, posterior: Posterior | None = None, to: str | Path | None = None, **how: Any
     ) -> tuple[NBest, FeaturePlan]:
-        how: dict[str, Any] = {
-            "registry": self.registry,
-            "resources": self.resources(nbest, posterior),
-            "seed": self.seed,
-            "threads": self.threads,
-            "report": self.report,
-            "gradient_of": gradient_of,
-            "left_out": self.say,
-        }
-        if to is None:
-            out, learnt = featurize(nbest, plan, present=present, **how)
-        else:
-            out, learnt = featurize_to(to, nbest, plan, keep=keep, **how)
+        how |= {**self._how(nbest, posterior), "seed": self.seed, "threads": self.threads, "left_out": self.say}
+        out, learnt = featurize(nbest, plan, **how) if to is None else featurize_to(to, nbest, plan, **how)
         for _ in self._with_unknown(runs_of(out)) if self.files.lm else ():
             pass
         return out, learnt
 
     def unused(self, plan: FeaturePlan) -> list[str]:
-        """Of the files that were given, those that no template of the plan reads: they change nothing."""
+        """Name the files that were given and that no template of the plan reads: they change nothing."""
         names = {entry.name for entry in plan.entries}
         reads = {what for name in names & self.registry.keys() for what in self.registry[name].reads}
         if not plan.is_frozen and self.taught(plan):
@@ -248,11 +222,10 @@ class FeatureMaker:
             return iter([nbest])
         self.check(plan)
         self._say_too_good(nbest, plan, where)
-        how: dict[str, Any] = {"registry": self.registry, "resources": self.resources(nbest), "report": self.report}
-        return self._with_unknown(featurize_runs(nbest, plan, run=run, **how))
+        return self._with_unknown(featurize_runs(nbest, plan, run=run, **self._how(nbest)))
 
     def _with_unknown(self, lists: Iterable[NBest]) -> Iterator[NBest]:
-        """The same. A language model of another language, case or tokenisation gives numbers all the same: that is said."""
+        """Pass lists on, and say where the language model does not know their words: its numbers mean little there."""
         unknown, words, used = 0.0, 0, False
         for part in lists:
             if self.files.lm and "lm.unknown" in part.unit_names:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +26,14 @@ from ..lists.precision import with_derived
 from ..lists.store import is_mappable, read_store, write_store
 from ..lists.store_writer import StoreWriter, UnitNumbers, in_several_runs
 from ..lists.words import distinct, words_of
-from .assembling import Counts, Met, Part, all_sparse_names, with_parts
+from .assembling import Counts, Met, Part, Scratch, all_sparse_names, with_parts
 from .clusters import learn_clusters
-from .compute import Corpus, Crossing, Engine
+from .compute import Crossing, ListView, SentenceRun
 from .plan import Entry, FeaturePlan, product_name
 from .posterior import learn_posterior
 from .products import Gradient, add_products, choose_products
 from .registry import KINDS, Counted, Crossed, Tally, Template, own_options
 from .resources import Clusters, Resources
-from .scratch import Scratch
 from .sets import TEMPLATES
 from .teach import derived_precision
 
@@ -46,42 +45,46 @@ RUN = 1 << 18  # occurrences of units in a run: more take more memory and no les
 Report = Callable[[str, int, int], None]  # template or pass, done, of how many
 
 
-def featurize(
-    nbest: NBest,
-    vocab: FeaturePlan,
-    *,
-    registry: Mapping[str, Template] = TEMPLATES,
-    resources: Resources | None = None,
-    seed: int = 0,
-    threads: int = 1,
-    report: Report | None = None,
-    gradient_of: Gradient | None = None,
-    left_out: Callable[[str], None] = lambda line: None,
-    present: bool = False,
-) -> tuple[NBest, FeaturePlan]:
-    """The list with the features of the vocab's templates after its own, and the vocab with all that this list taught.
+@dataclass(frozen=True)
+class Computing:
+    """How templates are computed: what they are, what they read beside a list, and who is told.
 
-    A frozen vocab teaches nothing: lists featurized with it have the same columns in the same order. Products of features are
-    chosen by the gradient that ``gradient_of`` gives (boosting.first_gradient). Of a set, templates that read what the list does
-    not carry are left out, and ``left_out`` gets a line for each thing that it lacks. With ``present``, the list is to be scored
-    and forgotten: it has those sparse features of a frozen vocab that occur, in their order, and no record of how they were made.
+    Products of features are chosen by the gradient that ``gradient_of`` gives (boosting.first_gradient). Of a set, templates that
+    read what the list does not carry are left out, and ``left_out`` gets a line for each thing that it lacks.
     """
-    plan, resources = _prepared(nbest, vocab, registry, resources, left_out, seed=seed, threads=threads)
-    runs = Runs(nbest, resources, max(1, len(nbest)), report=report, present=present)
-    plan, lists = _learn_and_compute(runs, plan, registry, Scratch())
+
+    registry: Mapping[str, Template] = field(default_factory=lambda: TEMPLATES)
+    resources: Resources = field(default_factory=Resources)
+    seed: int = 0
+    threads: int = 1
+    report: Report | None = None
+    gradient_of: Gradient | None = None
+    left_out: Callable[[str], None] = lambda line: None
+
+
+def featurize(nbest: NBest, plan: FeaturePlan, *, present: bool = False, **how: Any) -> tuple[NBest, FeaturePlan]:
+    """Return the list with the features of the plan's templates after its own, and the plan with all that this list taught.
+
+    A frozen plan learns nothing: lists featurized with it have the same columns in the same order. With ``present``, the list is
+    to be scored and forgotten: it has those sparse features of a frozen plan that occur, in their order, and no record of
+    how they were made. ``how``: see Computing.
+    """
+    plan, computing = _prepared(nbest, plan, Computing(**how))
+    runs = Runs(nbest, computing, max(1, len(nbest)), present=present)
+    plan, lists = _learn_and_compute(runs, plan, Scratch())
     [(_, parts)] = lists
     del runs, lists
     give_back()
     out, _ = with_parts(nbest, parts, all_sparse_names(nbest, parts))
     if plan.products is None and plan.n_products:
-        if gradient_of is None:
+        if computing.gradient_of is None:
             raise InputError("products: expected a gradient to choose them by, found none; give gradient_of")
-        plan = _with_products(plan, choose_products(out, plan.n_products, gradient_of))
+        plan = _with_products(plan, choose_products(out, plan.n_products, computing.gradient_of))
     out = add_products(out, plan.products or ())
     if present:
         return out, plan
     plan = _with_products(plan, plan.products or ())
-    out = replace(out, meta=_meta(nbest, plan, parts, registry))
+    out = replace(out, meta=_meta(nbest, plan, parts, computing.registry))
     del parts
     give_back()
     return out, plan
@@ -90,84 +93,64 @@ def featurize(
 def featurize_to(
     path: str | Path,
     nbest: NBest,
-    vocab: FeaturePlan,
+    plan: FeaturePlan,
     *,
     run: int | None = None,
     keep: Callable[[FeaturePlan], None] = lambda plan: None,
-    registry: Mapping[str, Template] = TEMPLATES,
-    resources: Resources | None = None,
-    seed: int = 0,
-    threads: int = 1,
-    report: Report | None = None,
-    gradient_of: Gradient | None = None,
-    left_out: Callable[[str], None] = lambda line: None,
+    **how: Any,
 ) -> tuple[NBest, FeaturePlan]:
-    """The same, written to a store, and mapped. ``run`` sentences (None: about RUN occurrences) are in memory at a time.
+    """Write the list with the plan's features to a store, and map it. About RUN occurrences, or ``run`` sentences, are in memory.
 
-    ``keep`` gets the vocab when the store is written and about to appear. A list of one run, an output that cannot be mapped, and
+    ``keep`` gets the plan when the store is written and about to appear. A list of one run, an output that cannot be mapped, and
     products that are to be chosen, by all features at once, are done in memory.
     """
     every = run or _well_used(nbest)
-    if every >= len(nbest) or not is_mappable(path) or (vocab.n_products and not vocab.is_frozen):
-        how = {"seed": seed, "threads": threads, "report": report, "gradient_of": gradient_of, "left_out": left_out}
-        out, plan = featurize(nbest, vocab, registry=registry, resources=resources, **how)  # type: ignore[arg-type]
+    if every >= len(nbest) or not is_mappable(path) or (plan.n_products and not plan.is_frozen):
+        out, plan = featurize(nbest, plan, **how)
         write_store(out, path, beside=lambda: keep(plan))
         return out, plan
-    plan, resources = _prepared(nbest, vocab, registry, resources, left_out, seed=seed, threads=threads)
+    plan, computing = _prepared(nbest, plan, Computing(**how))
     give_back()
-    plan = _write(path, Runs(nbest, resources, every, report=report), plan, registry, keep)
+    plan = _write(path, Runs(nbest, computing, every), plan, keep)
     give_back()
     return read_store(path), plan
 
 
-def _write(
-    path: str | Path, runs: Runs, plan: FeaturePlan, registry: Mapping[str, Template], keep: Callable[[FeaturePlan], None]
-) -> FeaturePlan:
-    """Write run after run, units numbered as in one list; the plan with what was learnt."""
+def _write(path: str | Path, runs: Runs, plan: FeaturePlan, keep: Callable[[FeaturePlan], None]) -> FeaturePlan:
+    """Write run after run, units numbered as in one list; return the plan with what was learnt."""
     nbest = runs.nbest
     numbers = UnitNumbers(in_several_runs(nbest, runs.cuts))
     with StoreWriter(path) as writer, Scratch(writer.folder / "met") as scratch:
-        plan, lists = _learn_and_compute(runs, plan, registry, scratch)
+        plan, lists = _learn_and_compute(runs, plan, scratch)
         plan = _with_products(plan, plan.products or ())
         sparse_names, meta = None, {}
-        for engine, parts in lists:
+        for run, parts in lists:
             if sparse_names is None:  # they are those of all runs
-                sparse_names, meta = all_sparse_names(nbest, parts), _meta(nbest, plan, parts, registry)
-            out, old = with_parts(engine.part, parts, sparse_names)
+                sparse_names, meta = all_sparse_names(nbest, parts), _meta(nbest, plan, parts, runs.how.registry)
+            out, old = with_parts(run.part, parts, sparse_names)
             out = replace(add_products(out, plan.products or ()), meta=meta)
-            fresh, number = numbers.number(out.units, engine.of_list(old))
+            fresh, number = numbers.number(out.units, run.of_list(old))
             writer.append(out, number[out.unit_idx], fresh)
         writer.beside = lambda: keep(plan)
     return plan
 
 
-def featurize_runs(
-    nbest: NBest,
-    vocab: FeaturePlan,
-    *,
-    run: int | None = None,
-    registry: Mapping[str, Template] = TEMPLATES,
-    resources: Resources | None = None,
-    report: Report | None = None,
-) -> Iterator[NBest]:
-    """Run after run of a list with the features of a frozen vocab, to be scored and forgotten (see ``present`` of featurize)."""
-    plan, resources = _prepared(nbest, vocab, registry, resources, lambda line: None, seed=0, threads=1)
-    runs = Runs(nbest, resources, run or _well_used(nbest), report=report, present=True)
-    _, lists = _learn_and_compute(runs, plan, registry, Scratch())
-
-    def featurized(part: NBest, parts: list[Part]) -> NBest:
-        return add_products(with_parts(part, parts, all_sparse_names(part, parts))[0], plan.products or ())
-
-    return (featurized(engine.part, parts) for engine, parts in lists)
+def featurize_runs(nbest: NBest, plan: FeaturePlan, *, run: int | None = None, **how: Any) -> Iterator[NBest]:
+    """Give run after run of a list with the features of a frozen plan, to be scored and forgotten (``present`` of featurize)."""
+    plan, computing = _prepared(nbest, plan, Computing(**how))
+    runs = Runs(nbest, computing, run or _well_used(nbest), present=True)
+    lists = ((each.part, parts) for each, parts in _learn_and_compute(runs, plan, Scratch())[1])
+    made = (with_parts(part, parts, all_sparse_names(part, parts))[0] for part, parts in lists)
+    return (add_products(out, plan.products or ()) for out in made)
 
 
 def runs_of(nbest: NBest) -> Iterator[NBest]:
-    """A list in runs of sentences that memory is well used by."""
-    return (engine.part for engine in Runs(nbest, Resources(), _well_used(nbest)).engines(""))
+    """Yield a list in runs of sentences that memory is well used by."""
+    return (run.part for run in Runs(nbest, Computing(), _well_used(nbest)).each(""))
 
 
 def _well_used(nbest: NBest) -> int:
-    """Sentences that have about RUN occurrences of units, or hypotheses."""
+    """Count the sentences that have about RUN occurrences of units, or hypotheses."""
     return max(1, RUN * len(nbest) // max(1, nbest.n_occurrences + nbest.n_hyps))
 
 
@@ -178,12 +161,12 @@ def _with_products(plan: FeaturePlan, products: tuple[tuple[str, str], ...]) -> 
 def occurrence_features(
     nbest: NBest, entries: Iterable[Entry], *, registry: Mapping[str, Template], resources: Resources
 ) -> Iterator[tuple[tuple[str, ...], F64 | SparseRows]]:
-    """(names, values [R, ...]) of each template at all occurrences of units: featurize without a list around it."""
+    """Yield (names, values [R, ...]) of each template at all occurrences of units: featurize without a list around it."""
     plan = FeaturePlan(tuple(entries))
-    _check(nbest, plan, registry, resources)
-    engine = Engine(nbest, Corpus(nbest, resources))
+    _check(nbest, plan, Computing(registry, resources))
+    run = SentenceRun(nbest, ListView(nbest, resources))
     for entry in plan.entries:
-        part = engine.compute(registry[entry.name], entry)
+        part = run.compute(registry[entry.name], entry)
         if part is None:
             yield (), SparseRows.empty(nbest.n_occurrences)
             continue
@@ -196,65 +179,66 @@ def occurrence_features(
 
 
 class Runs:
-    """A list as runs of sentences, each with an engine. That of a single run stays from pass to pass, others are made anew."""
+    """A list as runs of sentences. A single run stays from pass to pass, others are made anew."""
 
-    def __init__(
-        self, nbest: NBest, resources: Resources, n: int, *, report: Report | None = None, present: bool = False
-    ) -> None:
-        self.nbest, self.resources, self.report, self.present = nbest, resources, report, present
+    def __init__(self, nbest: NBest, how: Computing, n: int, *, present: bool = False) -> None:
+        self.nbest, self.how, self.present = nbest, how, present
         self.cuts = [(a, min(a + n, len(nbest))) for a in range(0, max(1, len(nbest)), n)]
-        self.whole = Engine(nbest, Corpus(nbest.without_references(), resources), None, present)
+        self.whole = SentenceRun(nbest, ListView(nbest.without_references(), how.resources), None, present)
         self.is_one = len(self.cuts) == 1
 
-    def engines(self, doing: str) -> Iterator[Engine]:
+    def each(self, doing: str) -> Iterator[SentenceRun]:
+        """Yield one run after the other, and report what is being done."""
         if self.is_one:
             yield self.whole
             return
+        resources = self.how.resources
         for r, (first, last) in enumerate(self.cuts):
-            if self.report:
-                self.report(doing, r, len(self.cuts))
+            if self.how.report:
+                self.how.report(doing, r, len(self.cuts))
             part, units = self.nbest.run(first, last)
-            scales = None if self.resources.scales is None else self.resources.scales[first:last]
-            corpus = Corpus(part.without_references(), replace(self.resources, scales=scales))
-            yield Engine(part, corpus, units, self.present, first)
+            scales = None if resources.scales is None else resources.scales[first:last]
+            view = ListView(part.without_references(), replace(resources, scales=scales))
+            yield SentenceRun(part, view, units, self.present, first)
         give_back()
 
 
 def _learn_and_compute(
-    runs: Runs, plan: FeaturePlan, registry: Mapping[str, Template], scratch: Scratch
-) -> tuple[FeaturePlan, Iterator[tuple[Engine, list[Part]]]]:
-    """The plan with what the list taught, and the features of one run after the other.
+    runs: Runs, plan: FeaturePlan, scratch: Scratch
+) -> tuple[FeaturePlan, Iterator[tuple[SentenceRun, list[Part]]]]:
+    """Return the plan with what the list taught, and the features of one run after the other.
 
     Every pass is over all runs. First templates count what they have to know before they compute anything. Then those whose names
     are to be learnt compute all features that there are; sparse ones are put aside. At last all give the features of the plan.
     """
-    crossings = _crossings(runs, plan, registry)
-    plan = _learn_options(runs, plan, registry)
+    crossings = _crossings(runs, plan)
+    plan = _learn_options(runs, plan)
     if crossings:
-        bitext = runs.resources.bitext.pairs if runs.resources.bitext else ()
-        lines = map(sentence_digest, bitext if len(bitext) <= MOST_LINES else ())
-        plan = replace(plan, taught_by=tuple(sorted({*sentence_digests(runs.nbest), *lines})))
-    columns = _Columns(runs, registry, scratch, crossings)
+        bitext = runs.how.resources.bitext
+        lines = bitext.pairs if bitext and len(bitext.pairs) <= MOST_LINES else ()
+        plan = replace(plan, taught_by=tuple(sorted({*sentence_digests(runs.nbest), *map(sentence_digest, lines)})))
+    columns = _Columns(runs, scratch, crossings)
     plan = _learn_names(runs, plan, columns)
-    engines = enumerate(runs.engines("writing"))
-    return plan, ((engine, [columns.part(r, engine, entry) for entry in plan.entries]) for r, engine in engines)
+    every = enumerate(runs.each("writing"))
+    return plan, ((run, [columns.part(r, run, entry) for entry in plan.entries]) for r, run in every)
 
 
-def _untaught(plan: FeaturePlan, registry: Mapping[str, Template]) -> list[Entry]:
-    """Those entries that the list has to teach."""
-    return [e for e in plan.entries if e.features is None and not registry[e.name].is_taught(e.options)]
+def _untaught(runs: Runs, plan: FeaturePlan) -> list[tuple[Entry, Template]]:
+    """Select the entries that the list has to teach."""
+    templates = [(e, runs.how.registry[e.name]) for e in plan.entries]
+    return [(e, template) for e, template in templates if e.features is None and not template.is_taught(e.options)]
 
 
-def _crossings(runs: Runs, plan: FeaturePlan, registry: Mapping[str, Template]) -> dict[str, Crossing]:
-    """By template, what blocks of the list are computed with where the list itself teaches from its references."""
-    crossed = [(e, learn) for e in _untaught(plan, registry) if isinstance(learn := registry[e.name].learn, Crossed)]
+def _crossings(runs: Runs, plan: FeaturePlan) -> dict[str, Crossing]:
+    """Return, by template, what blocks of the list are computed with where the list itself teaches from its references."""
+    crossed = [(e, template) for e, template in _untaught(runs, plan) if template.crossed]
     if not crossed:
         return {}
     blocks, block_of = _crossed_blocks(runs.nbest), np.zeros(len(runs.nbest), np.int64)
     for b, (_, block) in enumerate(blocks):
         block_of[block] = b
     bitexts = [_lessons(runs, others) for others, _ in blocks]
-    return {e.name: Crossing(block_of, [_taught(registry[e.name], learn, e, b) for b in bitexts]) for e, learn in crossed}
+    return {e.name: Crossing(block_of, [_taught(template, e, bitext) for bitext in bitexts]) for e, template in crossed}
 
 
 def _crossed_blocks(nbest: NBest) -> list[tuple[I64, I64]]:
@@ -262,14 +246,20 @@ def _crossed_blocks(nbest: NBest) -> list[tuple[I64, I64]]:
     return nbest.blocks_of_sentences(max(1, min(CROSSED, len(nbest))))
 
 
-def _taught(template: Template, learn: Crossed, entry: Entry, bitext: list[tuple[str, str]]) -> Entry:
+def _taught(template: Template, entry: Entry, *lesson: Any) -> Entry:
+    """Return the entry with the options that a lesson teaches."""
+    learn = template.learn
+    teach = learn.learn if isinstance(learn, Crossed) else learn.choose if isinstance(learn, Counted) else learn
+    if teach is None:
+        lacking = [name for name in template.learnt if name not in entry.options]
+        raise InputError(f"template {template.name!r}: expected option {lacking[0]!r}, found none; give it in a TOML file")
     with template.blamed():
-        return replace(entry, options={**entry.options, **learn.learn(bitext, **own_options(learn.learn, entry.options))})
+        return replace(entry, options={**entry.options, **teach(*lesson, **own_options(teach, entry.options))})
 
 
 def _lessons(runs: Runs, sentences: I64 | None = None) -> list[tuple[str, str]]:
-    """What teaches from references: those of these sentences (None: of all), and a given bitext without the list's own."""
-    given = runs.resources.bitext
+    """Return the references of these sentences (None: of all), and a given bitext, which is without the list's own."""
+    given = runs.how.resources.bitext
     return pairs_of(runs.nbest, sentences) + ([] if given is None else list(given.pairs))
 
 
@@ -280,27 +270,21 @@ def pairs_of(nbest: NBest, sentences: I64 | None = None) -> list[tuple[str, str]
     return [(sources[s], ref) for s in some for ref in refs[ptr[s] : ptr[s + 1]]]
 
 
-def _learn_options(runs: Runs, plan: FeaturePlan, registry: Mapping[str, Template]) -> FeaturePlan:
-    """The plan with options that the list teaches: frequent words, thresholds."""
-    open_ = _untaught(plan, registry)
-    counted = [(e, learn) for e in open_ if isinstance(learn := registry[e.name].learn, Counted)]
-    met: dict[str, list[dict[str, Tally]]] = {e.name: [] for e, _ in counted}
-    for engine in runs.engines("counting") if counted else ():
-        for entry, learn in counted:
-            met[entry.name].append(engine.count(registry[entry.name], learn, entry))
-    for entry in open_:
-        template = registry[entry.name]
-        if template.learn is None:
-            lacking = [name for name in template.learnt if name not in entry.options]
-            raise InputError(f"template {template.name!r}: expected option {lacking[0]!r}, found none; give it in a TOML file")
-        if isinstance(template.learn, Crossed):
-            plan = plan.with_entry(_taught(template, template.learn, entry, _lessons(runs)))
-            continue
-        learn = template.learn.choose if isinstance(template.learn, Counted) else template.learn
-        given = (_added_up(met.pop(entry.name)),) if isinstance(template.learn, Counted) else ()
-        with template.blamed():
-            taught = learn(runs.whole.corpus.nbest, runs.resources, *given, **own_options(learn, entry.options))
-        plan = plan.with_entry(replace(entry, options={**entry.options, **taught}))
+def _learn_options(runs: Runs, plan: FeaturePlan) -> FeaturePlan:
+    """Return the plan with options that the list teaches: frequent words, thresholds."""
+    untaught = _untaught(runs, plan)
+    counted = [(e, template, learn) for e, template in untaught if isinstance(learn := template.learn, Counted)]
+    met: dict[str, list[dict[str, Tally]]] = {e.name: [] for e, _, _ in counted}
+    for run in runs.each("counting") if counted else ():
+        for entry, template, learn in counted:
+            met[entry.name].append(run.count(template, learn, entry))
+    for entry, template in untaught:
+        lesson: tuple[Any, ...] = (runs.whole.view.nbest, runs.how.resources)
+        if template.crossed:
+            lesson = (_lessons(runs),)
+        elif entry.name in met:
+            lesson = (*lesson, _added_up(met.pop(entry.name)))
+        plan = plan.with_entry(_taught(template, entry, *lesson))
     return plan
 
 
@@ -314,28 +298,28 @@ def _added_up(runs: Sequence[Mapping[str, Tally]]) -> dict[str, Tally]:
 
 
 def _learn_names(runs: Runs, plan: FeaturePlan, columns: _Columns) -> FeaturePlan:
-    """The plan with the names of all features."""
-    entries = plan.entries
-    for r, engine in enumerate(runs.engines("naming")):
+    """Return the plan with the names of all features."""
+    entries, report = plan.entries, runs.how.report
+    for r, run in enumerate(runs.each("naming")):
         if not any(map(columns.asks, entries)):
             break
         for k, entry in enumerate(entries):
             if columns.asks(entry):
-                if runs.report and runs.is_one:
-                    runs.report(entry.name, k, len(entries))
-                columns.look(r, engine, entry)
+                if report and runs.is_one:
+                    report(entry.name, k, len(entries))
+                columns.look(r, run, entry)
             if runs.is_one:
-                plan = columns.settle(engine, plan, entry)
-                engine.forget(columns.registry[entry.name], (columns.registry[e.name] for e in entries[k + 1 :]))
+                plan = columns.settle(run, plan, entry)
+                run.forget(columns.registry[entry.name], (columns.registry[e.name] for e in entries[k + 1 :]))
                 give_back()
     return replace(plan, entries=tuple(map(columns.named, plan.entries)))
 
 
 class _Columns:
-    """Which features templates have, found out run by run; and what was computed meanwhile."""
+    """The features that templates have, found out run by run; and what was computed meanwhile."""
 
-    def __init__(self, runs: Runs, registry: Mapping[str, Template], scratch: Scratch, crossings: Mapping[str, Crossing]) -> None:
-        self.registry, self.scratch, self.crossings = registry, scratch, crossings
+    def __init__(self, runs: Runs, scratch: Scratch, crossings: Mapping[str, Crossing]) -> None:
+        self.registry, self.scratch, self.crossings = runs.how.registry, scratch, crossings
         self.theirs = set(runs.nbest.unit_names)
         self.dense: dict[str, tuple[str, ...]] = {}  # names of dense templates so far
         self.tallies: dict[str, list[Callable[[], Counts]]] = {}  # names of sparse ones, of each run
@@ -354,13 +338,13 @@ class _Columns:
         known = self.dense.get(entry.name)
         return known is None or not self.registry[entry.name].is_ours or not self.theirs.isdisjoint(known)
 
-    def look(self, r: int, engine: Engine, entry: Entry) -> None:
-        found = engine.compute(self.registry[entry.name], entry, self.crossings.get(entry.name))
+    def look(self, r: int, run: SentenceRun, entry: Entry) -> None:
+        found = run.compute(self.registry[entry.name], entry, self.crossings.get(entry.name))
         if isinstance(found, Part):
             self.dense[entry.name] = ordered_union([self.dense.get(entry.name, ()), found.names])
-            same = _same_as_theirs(engine.part, found)
+            same = _same_as_theirs(run.part, found)
             self.same[entry.name] = self.same.get(entry.name, same) & same
-            if engine.is_whole:
+            if run.is_whole:
                 self.aside[r, entry.name] = lambda: found
         elif entry.features is None and found is not None:
             tally, self.aside[r, entry.name] = found.put_aside(self.scratch)
@@ -388,19 +372,19 @@ class _Columns:
         """With the names of its features."""
         return entry if entry.features is not None else replace(entry, features=self.names_of(entry))
 
-    def settle(self, engine: Engine, plan: FeaturePlan, entry: Entry) -> FeaturePlan:
+    def settle(self, run: SentenceRun, plan: FeaturePlan, entry: Entry) -> FeaturePlan:
         """Of a single run, what was put aside becomes the features that are kept: the others take memory."""
         entry = self.named(entry)
         if (0, entry.name) in self.aside:
-            part = self.part(0, engine, entry)
+            part = self.part(0, run, entry)
             self.aside[0, entry.name] = lambda: part
         return plan.with_entry(entry)
 
-    def part(self, r: int, engine: Engine, entry: Entry) -> Part:
+    def part(self, r: int, run: SentenceRun, entry: Entry) -> Part:
         """The features of a template whose names are known."""
         again = self.aside.pop((r, entry.name), None)
         crossing = self.crossings.get(entry.name)
-        found = engine.features_of(self.registry[entry.name], entry, crossing) if again is None else again()
+        found = run.features_of(self.registry[entry.name], entry, crossing) if again is None else again()
         if isinstance(found, Met):
             found = found.kept(entry.features or (), self.places.pop((r, entry.name)))
         return found.without(self.same.get(entry.name, set()))
@@ -423,108 +407,88 @@ def _same_as_theirs(nbest: NBest, part: Part) -> set[str]:
 # -- before any of them -----------------------------------------------------------------------------------------------
 
 
-def _prepared(
-    nbest: NBest,
-    vocab: FeaturePlan,
-    registry: Mapping[str, Template],
-    resources: Resources | None,
-    left_out: Callable[[str], None],
-    *,
-    seed: int,
-    threads: int,
-) -> tuple[FeaturePlan, Resources]:
-    """The plan without what the list cannot have, and what templates read beside a list: learnt from all of it, if from any."""
-    needed = {"nbest": (nbest, NBest, "read_store(path)"), "vocab": (vocab, FeaturePlan, "FeaturePlan.of(names)")}
+def _prepared(nbest: NBest, plan: FeaturePlan, how: Computing) -> tuple[FeaturePlan, Computing]:
+    """Return the plan without what the list cannot have, and what templates read beside a list: learnt from all of it, if any."""
+    needed = {"nbest": (nbest, NBest, "read_store(path)"), "plan": (plan, FeaturePlan, "FeaturePlan.of(names)")}
     for name, (value, kind, fix) in needed.items():
         if not isinstance(value, kind):
             raise TypeError(f"{name}: expected a {kind.__name__}, found {type(value).__name__}; {fix} gives one")
-    resources = resources or Resources()
-    if resources.bitext is not None and not vocab.is_frozen:  # a list's own references must not teach it
+    registry, resources = how.registry, how.resources
+    if resources.bitext is not None and not plan.is_frozen:  # a list's own references must not teach it
         resources = replace(resources, bitext=resources.bitext.without(set(pairs_of(nbest))))
-    if vocab.posterior is not None:
-        resources = replace(resources, posterior=vocab.posterior)
-    vocab = _without_lacking(nbest, vocab, registry, resources, left_out)
-    _check(nbest, vocab, registry, resources)
-    if vocab.posterior is None and (reading := [e.name for e in vocab.entries if "list" in registry[e.name].reads]):
-        if vocab.is_frozen:  # the list that is ranked must not teach it
-            raise InputError(f"template {reading[0]!r}: expected a plan with the scale of posteriors, found none; learn it again")
+    if plan.posterior is not None:
+        resources = replace(resources, posterior=plan.posterior)
+    how = replace(how, resources=resources)
+    plan = _without_lacking(nbest, plan, how)
+    _check(nbest, plan, how)
+    reads = {what: e.name for e in reversed(plan.entries) for what in registry[e.name].reads}
+    if plan.posterior is None and "list" in reads:
+        if plan.is_frozen:  # the list that is ranked must not teach it
+            raise InputError(
+                f"template {reads['list']!r}: expected a plan with the scale of posteriors, found none; learn it again"
+            )
         blocks = [block for _, block in _crossed_blocks(nbest)]
-        posterior, scales = learn_posterior(nbest, resources.posterior, blocks, threads=threads)
-        vocab, resources = replace(vocab, posterior=posterior), replace(resources, posterior=posterior, scales=scales)
-    if any("clusters" in registry[e.name].reads for e in vocab.entries):
-        vocab = replace(vocab, clusters=_clusters(nbest, vocab, resources, seed))
-        resources = replace(resources, clusters=vocab.clusters or Clusters())
-    if not vocab.is_frozen:
-        read = {what for e in vocab.entries for what in registry[e.name].reads}
-        vocab = replace(vocab, resources={what: sha for what, sha in vocab.resources.items() if what in read})
-    return replace(vocab, clusters=vocab.clusters or Clusters()), resources
+        posterior, scales = learn_posterior(nbest, resources.posterior, blocks, threads=how.threads)
+        plan, resources = replace(plan, posterior=posterior), replace(resources, posterior=posterior, scales=scales)
+    if "clusters" in reads:
+        plan = replace(plan, clusters=_clusters(nbest, plan, resources, how.seed))
+        resources = replace(resources, clusters=plan.clusters or Clusters())
+    if not plan.is_frozen:
+        plan = replace(plan, resources={what: sha for what, sha in plan.resources.items() if what in reads})
+    return replace(plan, clusters=plan.clusters or Clusters()), replace(how, resources=resources)
 
 
-def _without_lacking(
-    nbest: NBest, vocab: FeaturePlan, registry: Mapping[str, Template], resources: Resources, left_out: Callable[[str], None]
-) -> FeaturePlan:
-    """The plan without those members of sets that the list cannot have; at least one is left, else the error names the first."""
-    lacking = {
-        e.name: found
-        for e in vocab.entries
-        if e.optional
-        and e.features is None
-        and e.name in registry
-        and (found := registry[e.name].lacks(nbest, resources, e.options))
-    }
-    if len(lacking) == len(vocab.entries):
-        return vocab
+def _without_lacking(nbest: NBest, plan: FeaturePlan, how: Computing) -> FeaturePlan:
+    """Leave out members of sets that the list cannot have; where it can have none, all stay and the error names the first."""
+    optional = [e for e in plan.entries if e.optional and e.features is None and e.name in how.registry]
+    needs = {e.name: how.registry[e.name].lacks(nbest, how.resources, e.options) for e in optional}
+    lacking = {name: what for name, what in needs.items() if what}
+    if len(lacking) == len(plan.entries):
+        return plan
     for what in dict.fromkeys(lacking.values()):
         names = [name for name in lacking if lacking[name] == what]
         several = f"templates {', '.join(names)} are left out: they need {what}"
-        left_out(several if len(names) > 1 else f"template {names[0]!r} is left out: it needs {what}")
-    return replace(vocab, entries=tuple(e for e in vocab.entries if e.name not in lacking))
+        how.left_out(several if len(names) > 1 else f"template {names[0]!r} is left out: it needs {what}")
+    return replace(plan, entries=tuple(e for e in plan.entries if e.name not in lacking))
 
 
-def _check(nbest: NBest, vocab: FeaturePlan, registry: Mapping[str, Template], resources: Resources) -> None:
+def _check(nbest: NBest, plan: FeaturePlan, how: Computing) -> None:
     """Raise before any work for a template that is unknown or reads what the list does not carry."""
-    for entry in vocab.entries:
-        if entry.name not in registry:
-            error = unknown_name("template", entry.name, registry)
+    for entry in plan.entries:
+        if entry.name not in how.registry:
+            error = unknown_name("template", entry.name, how.registry)
             raise InputError(f"{error}; a template of a user's file needs --plugin FILE.py")
-        if lacking := registry[entry.name].lacks(nbest, resources, entry.options):
-            works = [name for name, t in registry.items() if not t.lacks(nbest, resources, {})]
+        if lacking := how.registry[entry.name].lacks(nbest, how.resources, entry.options):
+            works = [name for name, t in how.registry.items() if not t.lacks(nbest, how.resources, {})]
             raise InputError(
                 f"template {entry.name!r} needs {lacking}; templates that work on this list: {', '.join(works) or 'none'}"
             )
 
 
-def _clusters(nbest: NBest, vocab: FeaturePlan, resources: Resources, seed: int) -> Clusters:
+def _clusters(nbest: NBest, plan: FeaturePlan, resources: Resources, seed: int) -> Clusters:
     """Return the frozen ones, those of files, or those that sources and first hypotheses teach; references must not."""
-    if vocab.clusters is not None:
-        return vocab.clusters
+    if plan.clusters is not None:
+        return plan.clusters
     given = resources.clusters
     first = take_strings(nbest.text, nbest.hyp_ptr[:-1][np.diff(nbest.hyp_ptr) > 0])  # all 200 of a list say hardly more
     src, tgt = words_of(nbest.source), words_of(first)
     return Clusters(
-        given.src or learn_clusters(src, size=vocab.cluster_size, seed=seed),
-        given.tgt or learn_clusters(tgt, size=vocab.cluster_size, seed=seed),
+        given.src or learn_clusters(src, size=plan.cluster_size, seed=seed),
+        given.tgt or learn_clusters(tgt, size=plan.cluster_size, seed=seed),
     )
 
 
-def _meta(nbest: NBest, vocab: FeaturePlan, parts: Sequence[Part], registry: Mapping[str, Template]) -> dict[str, str]:
-    """Which template made which features, and of what kind they are: exporters and ``info`` read it."""
+def _meta(nbest: NBest, plan: FeaturePlan, parts: Sequence[Part], registry: Mapping[str, Template]) -> dict[str, str]:
+    """Record which template made which features, and of what kind they are: exporters and ``info`` read it."""
     groups: list[dict[str, Any]] = json.loads(nbest.meta.get("templates", "[]"))
-    for entry, part in zip(vocab.entries, parts, strict=True):
+    for entry, part in zip(plan.entries, parts, strict=True):
         template = registry[entry.name]
         own = {"prefix": f"{entry.name}:"} if part.is_sparse else {"features": list(part.names)}
-        groups.append(
-            {
-                "template": entry.name,
-                "kind": template.kind,
-                "reads": list(template.reads),
-                "state": list(template.state),
-                **own,
-            }
-        )
+        about = {"template": entry.name, "kind": template.kind, "reads": list(template.reads), "state": list(template.state)}
+        groups.append(about | own)
     made = {name: group for group in groups for name in group.get("features", ())}
     by_need: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for product in vocab.products or ():  # a product can live where both its factors can; decoders' features are contextual
+    for product in plan.products or ():  # a product can live where both its factors can; decoders' features are contextual
         factors = [made.get(name, {"kind": "contextual"}) for name in product]
         kind = max((f["kind"] for f in factors), key=KINDS.index)
         state = tuple(dict.fromkeys(what for f in factors for what in f.get("state", ())))
@@ -532,4 +496,4 @@ def _meta(nbest: NBest, vocab: FeaturePlan, parts: Sequence[Part], registry: Map
     for (kind, state), names in by_need.items():
         groups.append({"template": "products", "kind": kind, "reads": ["features"], "state": list(state), "features": names})
     known = with_derived(nbest, derived_precision(nbest, tuple(made)))
-    return {**known, "templates": json.dumps(groups, ensure_ascii=False), "vocab": vocab.signature}
+    return {**known, "templates": json.dumps(groups, ensure_ascii=False), "vocab": plan.signature}

@@ -45,16 +45,12 @@ class Group:
 
 def feature_kinds(nbest: NBest) -> dict[str, tuple[str, str]]:
     """(template, kind) of every feature by name, dense and sparse. Exporters read it."""
-    return _by_name(nbest, [(g["template"], g["kind"]) if g else (DECODER, DECODER) for g in _declared(nbest)])
-
-
-def feature_states(nbest: NBest) -> dict[str, tuple[str, ...]]:
-    """What a decoder must keep (keys of registry.STATES) to compute each feature, as templates declare it. Exporters read it."""
-    return _by_name(nbest, [tuple(g.get("state", ())) for g in _declared(nbest)])
+    kinds = [(g["template"], g["kind"]) if g else (DECODER, DECODER) for g in _declared(nbest)]
+    return {name: kinds[k] for name, k in zip(nbest.feature_names, _template_of(nbest).tolist(), strict=True)}
 
 
 def _declared(nbest: NBest) -> list[dict[str, Any]]:
-    """What the list says about the templates that made its features; first, nothing: of those it came with."""
+    """Return the list's record of the templates that made its features; first, an empty one: of those it came with."""
     return [{}, *json.loads(nbest.meta.get("templates", "[]"))]
 
 
@@ -69,11 +65,6 @@ def _template_of(nbest: NBest) -> I64:
         names = nbest.sparse_names.to_pylist()
         out[len(nbest.global_names) :] = [made.get(name) or prefixes.get(name.partition(":")[0] + ":", 0) for name in names]
     return out
-
-
-def _by_name(nbest: NBest, values: list[Any]) -> dict[str, Any]:
-    names = nbest.feature_names
-    return {name: values[k] for name, k in zip(names, _template_of(nbest).tolist(), strict=True)}
 
 
 def feature_groups(nbest: NBest) -> list[Group]:

@@ -1,4 +1,4 @@
-"""Which templates to compute, and what a dev list taught them: frozen, so that other lists get the same columns."""
+"""Plans: the templates to compute, and what a dev list taught them; frozen, so that other lists get the same columns."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import json
 import tomllib
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
+from msgspec.json import decode as decode_json
+from msgspec.json import encode as encode_json
 
-from ..core.errors import FormatError, InputError, clip, clip_json, refuse_newer, unknown_name
+from ..core.errors import FormatError, InputError, clip_json, refuse_newer, unknown_name
 from ..core.files import decode, open_output, read_chunks
 from ..core.strict_json import parse_json, typed
 from ..core.text import is_whole
@@ -47,7 +49,7 @@ class Entry:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """Where each feature stands."""
+        """Positions of features by name."""
         return dict(zip(self.features or (), count(), strict=False))  # there may be a hundred thousand
 
 
@@ -64,7 +66,7 @@ class _ClassesRecord(Struct):
     tgt: dict[str, str]
 
 
-class PlanRecord(Struct):
+class PlanRecord(Struct, omit_defaults=True):
     """The object in a .vocab.json, or in a model that carries it."""
 
     boostfeat: str
@@ -74,6 +76,17 @@ class PlanRecord(Struct):
     posterior: Posterior | None = None
     resources: dict[str, str] = {}
     taught_by: tuple[str, ...] = ()
+
+
+class TemplateTable(Struct, forbid_unknown_fields=True):
+    """The TOML file that asks for templates."""
+
+    include: str | list[str] = []
+    min_count: Annotated[int, Meta(ge=1)] = MIN_COUNT
+    hash: Annotated[int, Meta(ge=0)] = 0
+    clusters: Annotated[int, Meta(ge=2)] = 0  # 0: as many as templates ask for
+    products: str = "top:0"
+    templates: dict[str, dict[str, Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -120,31 +133,26 @@ class FeaturePlan:
 
         registry, resources = TEMPLATES if registry is None else registry, resources or Resources()
         if what.endswith(".toml"):
-            table = _read_toml(what)
+            asked, where = _read_toml(what), what
         else:
             names = [name.strip() for name in what.replace("+", ",").split(",") if name.strip()]
-            table = {"include": [n for n in names if n in SETS], "templates": {n: {} for n in names if n not in SETS}}
-        where = what if what.endswith(".toml") else "templates"
-        common = {"min_count": table.get("min_count", MIN_COUNT), "hash": table.get("hash", 0)}
-        if min_count is not None:
-            common["min_count"] = min_count
-        if hash_bits:
-            common["hash"] = hash_bits
+            asked = TemplateTable([n for n in names if n in SETS], templates={n: {} for n in names if n not in SETS})
+            where = "templates"
+        common = {"min_count": asked.min_count if min_count is None else min_count, "hash": hash_bits or asked.hash}
         entries: dict[str, Entry] = {}
-        for name in table.get("include", []):
+        for name in [asked.include] if isinstance(asked.include, str) else asked.include:
             if name not in SETS:
                 raise unknown_name("set of templates", name, SETS)
             for member in SETS[name]:
                 reads = registry[member].reads
                 if all(resources.has(what) for what in ON_REQUEST if what in reads):
                     entries[member] = replace(_entry(member, {}, common, registry, where), optional=True)
-        for name, options in table.get("templates", {}).items():
+        for name, options in asked.templates.items():
             entries[name] = _entry(name, options, common, registry, where)
-        n_clusters = max((N_CLASSES.get(name, 16) for name in entries), default=16)
         return cls(
             tuple(entries.values()),
-            cluster_size=_integer(table.get("clusters", n_clusters), 2, f"{where}: clusters"),
-            n_products=products or parse_products(table.get("products", "top:0")),
+            cluster_size=asked.clusters or max((N_CLASSES.get(name, 16) for name in entries), default=16),
+            n_products=products or parse_products(asked.products),
         )
 
     # -- the file ----------------------------------------------------------------------------------------------------
@@ -153,35 +161,28 @@ class FeaturePlan:
         return f"FeaturePlan({', '.join(entry.name for entry in self.entries) or 'no templates'})"
 
     def to_json(self) -> dict[str, Any]:
-        """What a .vocab.json holds."""
+        """Return the object of a .vocab.json."""
         clusters = self.clusters or Clusters()
-        return {
-            "boostfeat": f"vocab/{VERSION}",
-            "templates": [
-                {
-                    "name": e.name,
-                    "options": dict(e.options),
-                    "min_count": e.min_count,
-                    "hash": e.hash_bits,
-                    "features": list(e.features or ()),
-                }
-                for e in self.entries
-            ],
-            "clusters": {"src": dict(clusters.src), "tgt": dict(clusters.tgt)},
-            "products": [list(pair) for pair in self.products or ()],
-            **({"posterior": asdict(self.posterior)} if self.posterior else {}),
-            **({"resources": dict(self.resources)} if self.resources else {}),
-            **({"taught_by": list(self.taught_by)} if self.taught_by else {}),
-        }
+        record = PlanRecord(
+            f"vocab/{VERSION}",
+            [_EntryRecord(e.name, dict(e.options), e.min_count, e.hash_bits, e.features or ()) for e in self.entries],
+            _ClassesRecord(dict(clusters.src), dict(clusters.tgt)),
+            self.products or (),
+            self.posterior,
+            dict(self.resources),
+            self.taught_by,
+        )
+        found: dict[str, Any] = decode_json(encode_json(record))  # lists for tuples
+        return found
 
     def save(self, path: str | Path) -> None:
-        """Write atomically; the same vocab is the same bytes."""
+        """Write atomically; the same plan is the same bytes."""
         with open_output(path) as stream:
             stream.write(json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
     @classmethod
     def load(cls, path: str | Path) -> FeaturePlan:
-        """Read a .vocab.json, what a list taught."""
+        """Read the file of a plan that a list taught."""
         text = decode(b"".join(read_chunks(path)), str(path))
         try:
             obj = parse_json(text)
@@ -227,22 +228,19 @@ def full_name(template: str, name: str, bits: int) -> str:
 def _no_plan(where: str, found: str) -> FormatError:
     return FormatError(
         where,
-        expected='a vocab that featurize wrote ("boostfeat": "vocab/1")',
+        expected='a plan that featurize wrote ("boostfeat": "vocab/1")',
         found=found[:200],
         fix=_FIX,
     )
 
 
-def _entry(name: str, options: Any, common: Mapping[str, Any], registry: Mapping[str, Template], where: str) -> Entry:
+def _entry(
+    name: str, options: Mapping[str, Any], common: Mapping[str, Any], registry: Mapping[str, Template], where: str
+) -> Entry:
     from .sets import SETS
 
     if name not in registry:
         raise unknown_name("template", name, (*SETS, *registry))
-    if not isinstance(options, dict):
-        raise InputError(
-            f"{where}: templates.{name}: expected a table of options, found {clip_json(options)}; "
-            f"write [templates.{name}] and name = value lines"
-        )
     known = {**registry[name].options, **registry[name].learn_options}
     own = {key: value for key, value in options.items() if key not in ("min_count", "hash")}
     for key in own:
@@ -275,10 +273,7 @@ def parse_products(text: str) -> int:
     return int(number)
 
 
-_TOML_KEYS = ("include", "min_count", "hash", "clusters", "products", "templates")
-
-
-def _read_toml(path: str) -> dict[str, Any]:
+def _read_toml(path: str) -> TemplateTable:
     text = decode(b"".join(read_chunks(path)), path)
     try:
         table = tomllib.loads(text)
@@ -286,11 +281,4 @@ def _read_toml(path: str) -> dict[str, Any]:
         raise FormatError(
             path, expected="TOML", found=str(error), fix='correct it; a file may be as short as: include = ["large"]'
         ) from None
-    if unknown := [key for key in table if key not in _TOML_KEYS]:
-        raise FormatError(path, expected=f"only {', '.join(_TOML_KEYS)}", found=clip(unknown[0]), fix="remove it")
-    include = table.get("include", [])
-    table["include"] = [include] if isinstance(include, str) else include
-    named = isinstance(table["include"], list) and all(isinstance(name, str) for name in table["include"])
-    if not named or not isinstance(table.get("templates", {}), dict):
-        raise FormatError(path, expected="include = [...] and [templates.NAME] tables", found="others", fix="write them so")
-    return table
+    return typed(table, TemplateTable, path, fix=f"a file has {', '.join(TemplateTable.__struct_fields__)}")

@@ -80,13 +80,11 @@ class Counted:
     """Learning from what a list has, however long it is.
 
     ``count(arguments, **options)`` has arguments as a template and gives names or numbers by tally; they are added up over all
-    units. ``choose(nbest, resources, tallies, **options)`` gives the options of the template. ``lacks(names, options)`` says
-    what it needs beside the list's features, which have these names, or None.
+    units. ``choose(nbest, resources, tallies, **options)`` gives the options of the template.
     """
 
     count: Callable[..., Mapping[str, Sequence[Any]]]
     choose: Callable[..., dict[str, Any]]
-    lacks: Callable[[Sequence[str], Options], str | None] = lambda names, options: None
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,8 @@ class Template:
 
     It gives a dict of numbers, or a list of names for sparse features. ``columns(**options)`` are the names of dense features in
     their order; without it they stand in the order of the alphabet. ``ready(**options)`` makes of the options of a plan those of
-    a call, once for many calls.
+    a call, once for many calls. ``many`` computes a template of lists on many of them, by a kernel, where the function takes
+    long. ``needs(names, options)`` says what it lacks to learn beside the list's features, which have these names, or None.
     """
 
     name: str
@@ -118,6 +117,8 @@ class Template:
     learn: Learn | None = None
     columns: tuple[str, ...] | Callable[..., Sequence[str]] | None = None
     ready: Callable[..., dict[str, Any]] | None = None
+    many: Callable[..., Columns] | None = None
+    needs: Callable[[Sequence[str], Options], str | None] = lambda names, options: None
 
     def __post_init__(self) -> None:
         where = f"{self.place}template {self.name!r}"
@@ -226,9 +227,7 @@ class Template:
         elif self.crossed and not len(nbest.refs):
             return "references to learn from; import with -r REFERENCES"
         found = next((found for what in self.reads if (found := missing(what, nbest, resources))), None)
-        if found or options is None or not isinstance(self.learn, Counted) or not nbest.n_hyps:
-            return found
-        return self.learn.lacks(nbest.unit_names, options)
+        return found if found or options is None or not nbest.n_hyps else self.needs(nbest.unit_names, options)
 
     @contextlib.contextmanager
     def blamed(self) -> Iterator[None]:
@@ -274,6 +273,8 @@ def template(
     columns: Sequence[str] | Callable[..., Sequence[str]] | None = None,
     ready: Callable[..., dict[str, Any]] | None = None,
     reads: tuple[str, ...] | None = None,
+    many: Callable[..., Columns] | None = None,
+    needs: Callable[[Sequence[str], Options], str | None] = lambda names, options: None,
 ) -> Callable[[Callable[..., Any]], Template]:
     """Make a function a template. It has what its arguments name (ARGUMENTS); those after * are its options.
 
@@ -285,7 +286,7 @@ def template(
     def decorate(compute: Callable[..., Any]) -> Template:
         read = (what for argument in arguments_of(compute) for what in ARGUMENTS.get(argument, ()))
         names = columns if columns is None or callable(columns) else tuple(columns)
-        return Template(name, compute, reads or tuple(dict.fromkeys(read)), learn, names, ready)
+        return Template(name, compute, reads or tuple(dict.fromkeys(read)), learn, names, ready, many, needs)
 
     return decorate
 

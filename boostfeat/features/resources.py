@@ -42,3 +42,14 @@ class Resources:
 
     def has(self, what: str) -> bool:
         return {"phrase table": self.phrase_counts, "bitext": self.bitext, "language model": self.lm}[what] is not None
+
+    def given(self, argument: str) -> Any:
+        """Return what a template's function has as an argument that is the same for all units."""
+        match argument:
+            case "clusters":
+                return self.clusters
+            case "phrase_counts":
+                return self.phrase_counts or {}
+            case "lexicon":
+                return self.bitext and self.bitext.lexicon
+        return self.lm

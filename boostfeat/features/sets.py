@@ -1,4 +1,4 @@
-"""The registry of templates, and the sets that have a name."""
+"""The templates of the package, and the sets that have a name."""
 
 from __future__ import annotations
 
@@ -6,60 +6,10 @@ from .registry import Template
 from .templates import candidates, phrase, place, word
 
 TEMPLATES: dict[str, Template] = {
-    "length": phrase.length,
-    "size": phrase.size,
-    "characters": phrase.characters,
-    "lm_per_word": place.lm_per_word,
-    "position": place.position,
-    "jump": place.distance,
-    "orientation": place.orientation,
-    "unaligned": phrase.unaligned,
-    "links": phrase.crossing_links,
-    "punctuation": phrase.punctuation,
-    "numbers": phrase.numbers,
-    "copies": phrase.copies,
-    "deleted_words": phrase.deleted_words,
-    "inserted_words": phrase.inserted_words,
-    "deleted_clusters": phrase.deleted_clusters,
-    "inserted_clusters": phrase.inserted_clusters,
-    "cluster_signature": phrase.cluster_signature,
-    "phrase_count": phrase.phrase_count,
-    "lexical_weight": phrase.lexical_weight,
-    "hypothesis": candidates.whole_hypothesis,
-    "model1": place.model1,
-    "model1_inverse": candidates.model1_inverse,
-    "previous": place.previous,
-    "following": place.following,
-    "neighbour_sizes": place.neighbour_sizes,
-    "agreement": candidates.agreement,
-    "support": candidates.support,
-    "mbr": candidates.mbr,
-    "word": word.word,
-    "frequency": word.frequency,
-    "place": word.place_in_text,
-    "repeat": word.repeat,
-    "slot": candidates.slot,
-    "around": place.around,
-    "lm": word.language_model,
-    "source_words": place.source_words,
-    "w": word.identity,
-    "ws": word.word_shape,
-    "pt": phrase.pt,
-    "id": phrase.rule_id,
-    "shape": phrase.shape,
-    "al": phrase.al,
-    "del": phrase.deletion,
-    "wp": phrase.word_pair,
-    "ins": phrase.insertion,
-    "un": phrase.un,
-    "bi": place.bigram,
-    "lo": place.reordering,
-    "cx": place.context,
-    "ro": place.phrase_reordering,
-    "cu": place.context_with_unknown,
-    "cb": place.class_ngrams,
-    "co": place.class_reordering,
-    "cc": place.class_context,
+    found.name: found
+    for module in (phrase, place, word, candidates)
+    for found in vars(module).values()
+    if isinstance(found, Template) and found.compute.__module__ == module.__name__
 }
 
 # What induce takes by itself for lists of words: those that were measured (examples/trials.md)
@@ -74,25 +24,9 @@ _CLASSES = ("cb", "co", "cc")  # of word classes
 SETS: dict[str, tuple[str, ...]] = {
     "base": (),
     "large": (
-        "length",
-        "size",
-        "characters",
-        "lm_per_word",
-        "position",
-        "jump",
-        "orientation",
-        "unaligned",
-        "links",
-        "punctuation",
-        "numbers",
-        "copies",
-        "deleted_words",
-        "inserted_words",
-        "deleted_clusters",
-        "inserted_clusters",
-        "cluster_signature",
-        "phrase_count",
-        "lexical_weight",
+        *("length", "size", "characters", "lm_per_word", "position", "jump", "orientation", "unaligned", "links"),
+        *("punctuation", "numbers", "copies", "deleted_words", "inserted_words", "deleted_clusters", "inserted_clusters"),
+        *("cluster_signature", "phrase_count", "lexical_weight"),
     ),
     "sparse": _SPARSE,
     "sparse-static": _SPARSE[:8],  # of the phrase pair: a table can hold them

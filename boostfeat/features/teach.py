@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import F64, I64
 from ..core.errors import InputError
 from ..core.printed_numbers import Precision
 from ..core.text import split_words
@@ -23,7 +24,6 @@ from .resources import Resources
 
 Tallies = Mapping[str, Tally]
 Bitext = Sequence[tuple[str, str]]  # (source, reference) of sentences
-Values = Mapping[str, float]  # features of a unit by name
 
 # -- frequent names ---------------------------------------------------------------------------------------------------
 
@@ -70,28 +70,24 @@ def lacks_language_model(names: Sequence[str], options: Mapping[str, Any]) -> st
     )
 
 
-def count_language_models(
-    target: Sequence[str], unit_features: Values, *, features: list[str] | None = None
-) -> dict[str, list[float]]:
-    """Scores per target word."""
-    names = _language_models(tuple(unit_features)) if features is None else features
-    return {name: [unit_features[name] / len(target) if target else 0.0] for name in names}
-
-
-def choose_language_models(
-    nbest: NBest, resources: Resources, tallies: Tallies, *, features: list[str] | None = None
-) -> dict[str, Any]:
-    thresholds = {}
-    names = _language_models(nbest.unit_names) if features is None else features
+def learn_language_models(nbest: NBest, resources: Resources, *, features: list[str] | None = None) -> dict[str, Any]:
+    """Learn quantiles of scores per target word."""
+    names, thresholds = _language_models(nbest.unit_names) if features is None else features, {}
+    words, times = words_of(nbest.units.tgt).counts, np.bincount(nbest.unit_idx, minlength=nbest.n_units)
     for name in names:
-        tally = tallies.get(name, Counter())
-        value = np.array(sorted(tally), np.float64)
-        share = np.cumsum([tally[x] for x in sorted(tally)]) / max(tally.total(), 1)
-        precision = per_word_precision(nbest, name)
+        x = nbest.X[:, nbest.unit_names.index(name)]
+        value, n = tally(np.divide(x, words, out=np.zeros(len(x)), where=words > 0), times)
+        share, precision = np.cumsum(n) / max(n.sum(), 1), per_word_precision(nbest, name)
         quantiles = {q: float(value[np.searchsorted(share, p)]) if len(value) else 0.0 for q, p in QUANTILES.items()}
         # a number that no phrase has: one that the list shows is on another side of it inside the decoder, or is not
         thresholds[name] = {q: precision.below(value, x) if len(value) else x for q, x in quantiles.items()}
     return {"features": names, "thresholds": thresholds}
+
+
+def tally(x: F64, times: I64) -> tuple[F64, F64]:
+    """Return the distinct numbers that occur, rising, and how often each does."""
+    values, which = np.unique(x[times > 0], return_inverse=True)
+    return values, np.bincount(which, times[times > 0], minlength=len(values)).astype(np.float64)
 
 
 def per_word_precision(nbest: NBest, name: str) -> Precision:
@@ -110,33 +106,34 @@ def derived_precision(nbest: NBest, made: Sequence[str]) -> dict[str, Precision]
 # most of the redundancy that makes boosting fast.
 
 
-def count_neighbours(values: Values | None, features: list[str] | None) -> dict[str, list[float]]:
-    """Values of the unit that stands there, if one does."""
-    return {name: [x] for name, x in values.items() if features is None or name in features} if values is not None else {}
+def learn_bins(*, previous: bool) -> Callable[..., dict[str, Any]]:
+    """Learn bins of the features of previous units, or of following ones."""
+
+    def learn(nbest: NBest, resources: Resources, *, features: list[str] | None = None, bins: int = 4) -> dict[str, Any]:
+        kinds = feature_kinds(nbest)
+        chosen = [name for name in nbest.unit_names if kinds[name][0] == DECODER] if features is None else features
+        if unknown := [name for name in chosen if name not in nbest.unit_names]:
+            raise InputError(
+                f"neighbours: expected features of the list ({', '.join(nbest.unit_names) or 'none'}), found {unknown[0]!r}; "
+                "correct features = [...] in the TOML file"
+            )
+        if not isinstance(bins, int) or bins < 0:
+            raise InputError(f"neighbours: expected bins of at least 0 (0: exact values), found {bins!r}; correct the TOML file")
+        ptr, is_beside = nbest.unit_ptr, np.ones(nbest.n_occurrences, bool)
+        edges = ptr[1:] - 1 if previous else ptr[:-1]  # no unit's previous one is the last
+        is_beside[edges[np.diff(ptr) > 0]] = False
+        times = np.bincount(nbest.unit_idx[is_beside], minlength=nbest.n_units)
+        columns = {name: nbest.X[:, nbest.unit_names.index(name)] for name in chosen if bins}
+        return {"features": list(chosen), "quantiles": {name: quantile_bins(x, times, bins) for name, x in columns.items()}}
+
+    return learn
 
 
-def choose_bins(
-    nbest: NBest, resources: Resources, tallies: Tallies, *, features: list[str] | None = None, bins: int = 4
-) -> dict[str, Any]:
-    kinds = feature_kinds(nbest)
-    chosen = [name for name in nbest.unit_names if kinds[name][0] == DECODER] if features is None else features
-    if unknown := [name for name in chosen if name not in nbest.unit_names]:
-        raise InputError(
-            f"neighbours: expected features of the list ({', '.join(nbest.unit_names) or 'none'}), found {unknown[0]!r}; "
-            "correct features = [...] in the TOML file"
-        )
-    if not isinstance(bins, int) or bins < 0:
-        raise InputError(f"neighbours: expected bins of at least 0 (0: exact values), found {bins!r}; correct the TOML file")
-    quantiles = {name: quantile_bins(tallies.get(name, Counter()), bins) for name in chosen} if bins else {}
-    return {"features": list(chosen), "quantiles": quantiles}
-
-
-def quantile_bins(tally: Tally, n: int) -> dict[str, list[float]]:
+def quantile_bins(x: F64, times: I64, n: int) -> dict[str, list[float]]:
     """Cut numbers into at most n bins of equally many occurrences, and give each bin's mean. Bin k is cut[k-1] < x <= cut[k]."""
-    if not tally:
+    x, counts = tally(x, times)
+    if not len(x):
         return {"cuts": [], "means": [0.0]}
-    x = np.array(sorted(tally), np.float64)
-    counts = np.array([tally[value] for value in x.tolist()])
     share = np.cumsum(counts) / counts.sum()
     cuts = np.unique(x[np.minimum(np.searchsorted(share, np.arange(1, n) / n), len(x) - 1)])
     cuts = cuts[cuts < x.max()]  # no empty bin above the highest

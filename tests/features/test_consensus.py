@@ -16,8 +16,8 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.first_gradient import first_gradient
 from boostfeat.core.errors import InputError
-from boostfeat.features import TEMPLATES, FeaturePlan, Posterior, Resources, feature_kinds, feature_states, featurize
-from boostfeat.features.compute import Corpus
+from boostfeat.features import TEMPLATES, FeaturePlan, Posterior, Resources, feature_groups, feature_kinds, featurize
+from boostfeat.features.compute import ListView
 from boostfeat.features.posterior import SCALES
 from boostfeat.features.templates.helpers import STEP
 from boostfeat.formats import read
@@ -59,8 +59,8 @@ def column(nbest: NBest, name: str) -> list[float]:
 
 
 def test_posteriors_are_those_of_the_scale_and_1_without(nbest):
-    assert Corpus(nbest).posterior == pytest.approx([1 / 2, 1 / 4, 1 / 4])
-    assert Corpus(nbest, Resources(posterior=Posterior(2.0))).posterior == pytest.approx([4 / 6, 1 / 6, 1 / 6])
+    assert ListView(nbest).posterior == pytest.approx([1 / 2, 1 / 4, 1 / 4])
+    assert ListView(nbest, Resources(posterior=Posterior(2.0))).posterior == pytest.approx([4 / 6, 1 / 6, 1 / 6])
 
 
 def test_agreement_by_hand(nbest):
@@ -198,11 +198,11 @@ def test_a_scale_that_is_none(boostfeat, nbest, tmp_path, scale, expected):
 
 def test_declared_as_of_the_list(nbest):
     out = made(nbest, "length+consensus")
-    kinds, states = feature_kinds(out), feature_states(out)
+    kinds, states = feature_kinds(out), {group.name: group.state for group in feature_groups(out)}
     assert kinds["agree.2"] == ("agreement", "list")
     assert kinds["mbr.gain"] == ("mbr", "list")
-    assert states["support.pair"] == ("list",)
-    assert states["mbr.gain"] == ("hypothesis", "list")
+    assert states["support"] == "list"
+    assert states["mbr"] == "hypothesis, list"
     assert kinds["len.src"][1] == "static"
 
 
@@ -211,12 +211,11 @@ def test_products_of_list_features_are_of_the_list():
     vocab = FeaturePlan.of("agreement+previous", TEMPLATES, products=12)
     gradient = partial(first_gradient, seed=0)
     out, learnt = featurize(nbest, vocab, resources=Resources(posterior=Posterior(1.0)), gradient_of=gradient)
-    kinds, states = feature_kinds(out), feature_states(out)
+    kinds = feature_kinds(out)
     assert learnt.products
     for a, b in learnt.products:
         of_list = "list" in (kinds[a][1], kinds[b][1])
         assert kinds[f"{a}*{b}"] == ("products", "list" if of_list else "contextual")
-        assert set(states[f"{a}*{b}"]) == {*states[a], *states[b]}
 
 
 @pytest.mark.slow

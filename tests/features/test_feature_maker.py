@@ -226,7 +226,7 @@ def test_damaged_plans_are_one_line(features):
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        ({}, "a vocab that featurize wrote"),
+        ({}, "a plan that featurize wrote"),
         ({"boostfeat": "vocab/9"}, "upgrade boostfeat"),
         ({"boostfeat": "vocab/1", "templates": [1]}, "templates"),
         (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from contextlib import nullcontext
 
 import numpy as np
@@ -12,7 +11,7 @@ from strategies import build
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import InputError
-from boostfeat.features import SETS, TEMPLATES, FeaturePlan, feature_kinds, feature_states, featurize
+from boostfeat.features import SETS, TEMPLATES, FeaturePlan, feature_groups, feature_kinds, featurize
 from boostfeat.features.registry import STATES
 from boostfeat.features.teach import quantile_bins
 from boostfeat.features.templates.place import checked_bins
@@ -77,11 +76,11 @@ def test_exact_values_by_hand(nbest, tmp_path):
 
 def test_bins_are_quantiles_of_occurrences():
     """Values 1 2 3 4 seen 1 1 1 5 times: the first half of the eight occurrences ends in 4, which no cut can part."""
-    tally = Counter({3.0: 1, 1.0: 1, 4.0: 5, 2.0: 1})
-    assert quantile_bins(tally, 2) == {"cuts": [], "means": [26 / 8]}
-    assert quantile_bins(tally, 4) == {"cuts": [2.0], "means": [1.5, 23 / 6]}
-    assert quantile_bins(Counter(list(tally)), 4) == {"cuts": [1.0, 2.0, 3.0], "means": [1.0, 2.0, 3.0, 4.0]}
-    assert quantile_bins(Counter(), 4) == {"cuts": [], "means": [0.0]}
+    x, times = np.array([3.0, 1.0, 4.0, 2.0, 9.0]), np.array([1, 1, 5, 1, 0])
+    assert quantile_bins(x, times, 2) == {"cuts": [], "means": [26 / 8]}
+    assert quantile_bins(x, times, 4) == {"cuts": [2.0], "means": [1.5, 23 / 6]}
+    assert quantile_bins(x, np.minimum(times, 1), 4) == {"cuts": [1.0, 2.0, 3.0], "means": [1.0, 2.0, 3.0, 4.0]}
+    assert quantile_bins(x, 0 * times, 4) == {"cuts": [], "means": [0.0]}
 
 
 def naive(nbest: NBest, vocab: FeaturePlan) -> dict[str, list[float]]:
@@ -141,17 +140,16 @@ def test_the_state_is_declared_and_stays_with_the_list(nbest, tmp_path, boostfea
     out, _ = featurize(nbest, vocab)
     write_store(out, tmp_path / "out.nbest")
     out = read_store(tmp_path / "out.nbest")
-    states = feature_states(out)
-    expected = {
-        "LM0": (),
-        "len.tgt": (),
-        "span.len": (),
-        "prev.LM0": ("previous features",),
-        "next.LM0": ("following features",),
-        "prev.len.src": ("previous unit", "following unit"),
-        "jump.log": ("previous span",),
+    states = {group.name: group.state for group in feature_groups(out)}
+    assert states == {
+        "decoder": "",
+        "length": "",
+        "position": "",
+        "previous": "previous features",
+        "following": "following features",
+        "neighbour_sizes": "previous unit, following unit",
+        "jump": "previous span",
     }
-    assert {name: states[name] for name in expected} == expected
     assert feature_kinds(out)["prev.LM0"] == ("previous", "contextual")
     assert boostfeat("info", tmp_path / "out.nbest", "--json")[0] == 0
     code, text, _ = boostfeat("templates", "--json")

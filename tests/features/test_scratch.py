@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boostfeat.features.scratch import Scratch
+from boostfeat.features.assembling import Scratch
 
 pytestmark = pytest.mark.quick
 

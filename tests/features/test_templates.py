@@ -625,7 +625,7 @@ def test_unknown_names(what, message):
     ("toml", "message"),
     [
         ('include = ["soup"]', "unknown set of templates 'soup': expected one of base"),
-        ("[templates]\nlength = 3", "templates.length: expected a table of options, found '3'"),
+        ("[templates]\nlength = 3", "expected an object, found a whole number"),
         ("[templates.soup]", "unknown template 'soup'"),
     ],
 )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from unicodedata import category
-
-import numpy as np
 
 Words = Sequence[str]
 Links = Sequence[tuple[int, int]]
@@ -18,6 +16,16 @@ STEP = 1 / 64  # what probabilities are rounded to: nearly equal ones must not t
 
 _ESCAPES = re.compile("&(?:quot|apos|amp|lt|gt|#[0-9]+);")  # of Moses' tokeniser
 _DIGIT = re.compile("[0-9]")
+
+
+def split(text: str) -> tuple[str, ...]:
+    """Split a text of a list, which has single blanks."""
+    return tuple([word for word in text.split(" ") if word])
+
+
+def parsed_links(align: str) -> tuple[tuple[int, int], ...]:
+    """Parse the links of an alignment like '0-0 1-2'."""
+    return tuple([(int(i), int(j)) for i, j in (link.split("-") for link in align.split())])
 
 
 @lru_cache(100_000)
@@ -55,11 +63,6 @@ def classes(words: Words, clusters: Mapping[str, str]) -> list[str]:
 
 def rounded(p: float) -> float:
     return round(p / STEP) * STEP
-
-
-@cache
-def log1p(n: float) -> float:
-    return float(np.log1p(n))  # models were learned with numpy's, whose last bits differ from math's
 
 
 def as_sets(**options: list[str]) -> dict[str, frozenset[str]]:

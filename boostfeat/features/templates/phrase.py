@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence, Set
+from math import log, log1p
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from ..registry import Dense, Names, template
 from ..teach import frequent
@@ -23,7 +22,6 @@ from .helpers import (
     has_digit,
     has_letter,
     is_punctuation,
-    log1p,
     unlinked,
 )
 
@@ -216,7 +214,7 @@ def _phrase_weight(table: Table, given: Words, words: Words) -> float:
         p = 0.0
         for other in given:
             p += table.t(word, other)
-        total += float(np.log(max((p + table.t(word, "")) / (len(given) + 1), FLOOR)))
+        total += log(max((p + table.t(word, "")) / (len(given) + 1), FLOOR))
     return total
 
 

@@ -9,21 +9,12 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache
 from itertools import pairwise
-from math import log
+from math import log, log1p
 from typing import TYPE_CHECKING
 
 from ..registry import Counted, Crossed, Dense, Names, template
-from ..teach import (
-    choose_bins,
-    choose_corpus_pairs,
-    choose_language_models,
-    count_language_models,
-    count_neighbours,
-    frequent,
-    lacks_language_model,
-    learn_translations,
-)
-from .helpers import END, START, UNKNOWN, Links, Words, as_sets, classes, has_digit, is_punctuation, log1p
+from ..teach import choose_corpus_pairs, frequent, lacks_language_model, learn_bins, learn_language_models, learn_translations
+from .helpers import END, START, UNKNOWN, Links, Words, as_sets, classes, has_digit, is_punctuation
 from .phrase import al
 
 if TYPE_CHECKING:
@@ -84,7 +75,8 @@ def orientation(turn_before: str, turn_after: str) -> Dense:
 
 @template(
     "lm_per_word",
-    learn=Counted(count_language_models, choose_language_models, lacks_language_model),
+    learn=learn_language_models,
+    needs=lacks_language_model,
     columns=lambda *, features, thresholds: [
         name for lm in features for name in (f"lm.word.{lm}", *(f"lm.word.{lm}<{q}" for q in thresholds[lm]))
     ],
@@ -114,7 +106,7 @@ def checked_bins(*, features: Words, quantiles: Quantiles) -> dict[str, Words | 
 
 @template(
     "previous",
-    learn=Counted(lambda previous_features, *, features=None: count_neighbours(previous_features, features), choose_bins),
+    learn=learn_bins(previous=True),
     columns=lambda *, features: ["prev.none", *(f"prev.{name}" for name in features)],
     ready=checked_bins,
 )
@@ -125,7 +117,7 @@ def previous(previous_features: Values | None, *, features: Words, quantiles: Qu
 
 @template(
     "following",
-    learn=Counted(lambda following_features, *, features=None: count_neighbours(following_features, features), choose_bins),
+    learn=learn_bins(previous=False),
     columns=lambda *, features: ["next.none", *(f"next.{name}" for name in features)],
     ready=checked_bins,
 )

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from math import log1p
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
 from ...core.errors import InputError
 from ..registry import Columns, Crossed, Dense, Names, template
 from ..teach import MOST_WORDS, learn_frequencies, learn_language_model
-from .helpers import Words, has_digit, is_punctuation, log1p
+from .helpers import Words, has_digit, is_punctuation
 
 if TYPE_CHECKING:
     from ..language_model import LanguageModel

@@ -28,12 +28,13 @@ from ...core.arrays import F64, I32, I64, offsets, owners
 from ...core.errors import InputError
 from ...core.kernels import kernel
 from ...core.text import Strings
-from ...features.compute import parsed_links, split
+from ...features.compute import checked_links
 from ...features.feature_maker import FeatureMaker
 from ...features.featurizing import occurrence_features
 from ...features.plan import Entry, FeaturePlan, full_name
 from ...features.registry import Template
 from ...features.resources import Clusters, Resources
+from ...features.templates.helpers import split
 from ...features.templates.phrase import al
 from ...features.templates.place import checked_bins
 from ...lists.nbest import NBest, SparseRows, Units, strings, take_strings
@@ -304,7 +305,7 @@ class SearchTemplates:
         if key not in self._linking:
             texts = self._texts
             src, tgt, align = (str(c[r]) for c in (texts.src, texts.tgt, texts.align)) if r else (word, word, "0-0")
-            pair = tuple(src.split(" ")), tuple(tgt.split(" ")), parsed_links(align)
+            pair = tuple(src.split(" ")), tuple(tgt.split(" ")), checked_links(align)
             self._linking[key] = pair if not pairs.isdisjoint(al.compute(*pair)) else None
         return self._linking[key]
 
