@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..core.arrays import Array
+from ..core.arrays import F64, Array
 from ..core.processes import give_back
 from ..features.feature_maker import FeatureMaker, with_plan
 from ..lists.feature_range import learnable
@@ -37,7 +37,7 @@ from .selection.calibration import calibration
 from .selection.expected_length import learn_length
 from .selection.penalty import chosen_penalty
 from .selection.template_set import TEMPLATES, Features, chosen_features
-from .selection.tree_count import ALL, chosen_count, counts_to_try, held_out_choices
+from .selection.tree_count import ALL, HeldOutChoices, chosen_count, counts_to_try, held_out_choices, of_all_trials
 from .selection.trials import Tell, Trial, Trials, Why
 from .selection.waterfall import DECISION as DECIDED
 from .selection.waterfall import FIRST, KEY, OWN, TREES, waterfall
@@ -93,40 +93,50 @@ def induce_on(
     """Learn with features that are chosen already: choose the penalty, learn, choose the number of trees and the decision."""
     dev, select = learnable(features.dev), None if features.select is None else learnable(features.select)
     trials, n_init = Trials(dev, select), len(init.trees) if init else 0
-    options, why = with_penalty(trials, features, options, init or so_far, seed=seed, threads=threads, tell=tell)
-    given: dict[str, Any] = {"seed": seed, "threads": threads, "init": init}
+    options, why, near = with_penalty(trials, features, options, init or so_far, seed=seed, threads=threads, tell=tell)
+    engine = Local(dev, options, seed=seed, threads=threads)
 
     def learn(rounds: int, why: Why) -> Model:
         """Learn from all lists; of the rounds, all are kept."""
-        model = all_rounds(dev, select, replace(options, rounds=rounds), why=why, so_far=so_far, callback=callback, **given)
+        model = run_rounds(
+            engine, select, replace(options, rounds=rounds), seed=seed, why=why, init=init, so_far=so_far, callback=callback
+        )
         return replace(model, config={**model.config, "best_round": len(model.trees) - n_init})
 
     if not has_choices(trials, options):
         model = kept_rounds(learn(options.rounds, why), n_init)
     elif select is not None:
-        model = settled(trials, learn(options.rounds, why), options, n_init, own_rows=features.own_rows)
+        model = settled(trials, learn(options.rounds, why), options, n_init, own_rows=features.own_rows, threads=threads)
     elif so_far is not None and "tree_count" in so_far.config:
         model = learn(so_far.config["rounds"], kept_reasons(so_far))
     else:
-
-        def learn_part(_: int, trial: Trial, threads: int, step: Callable[[], None]) -> tuple[Model, Length | None]:
-            part, how = dev.take(trial.train), {**given, "threads": threads}
-            return all_rounds(part, None, options, callback=lambda *_: step(), **how), learn_length(part)
-
-        fits = trials.side_by_side(learn_part, threads, told=("number of trees", options.rounds + 1, tell))
-        models, lengths = zip(*fits, strict=True)
         counts = counts_to_try(options.rounds)
-        rounds, reasons = choices(trials, models, lengths, options, counts, n_init, features.own_rows, threads=threads)
+
+        def learn_fold(k: int, trial: Trial, threads: int, step: Callable[[], None]) -> TrialFit:
+            part = dev.take(trial.train)
+            fold = Local(part, options, seed=seed, threads=threads, near=near[k] if near else None)
+            model = run_rounds(fold, None, options, seed=seed, init=init, callback=lambda *_: step())
+            return TrialFit.of(model, part, trial.unseen, options, counts, n_init)
+
+        beside = engine.first_weights if init is None and so_far is None else None
+        told = ("number of trees", options.rounds + 1, tell)
+        fits = trials.side_by_side(learn_fold, threads, beside=beside, told=told)
+        rounds, reasons = choices(trials, fits, options, counts, n_init, features.own_rows, threads=threads)
         give_back()
         model = learn(rounds, {**why, **reasons})
     return with_plan(alone_where_better(dev, model), features.plan)
 
 
-def all_rounds(
-    dev: NBest, select: NBest | None, options: BoostOptions, *, seed: int, threads: int, init: Model | None, **how: Any
-) -> Model:
-    """Run Figure 3 on lists that are here, and keep all rounds."""
-    return run_rounds(Local(dev, options, seed=seed, threads=threads), select, options, seed=seed, init=init, **how)
+class TrialFit(NamedTuple):
+    """A model of the sentences of a trial, the lengths that they teach, and the model's choices from the unseen lists."""
+
+    model: Model
+    length: Length | None
+    held_out: HeldOutChoices
+
+    @classmethod
+    def of(cls, model: Model, train: NBest, unseen: NBest, options: BoostOptions, counts: list[int], n_init: int) -> TrialFit:
+        return cls(model, learn_length(train), held_out_choices(model, unseen, options.metric, counts, n_init))
 
 
 def with_penalty(
@@ -138,24 +148,26 @@ def with_penalty(
     seed: int,
     threads: int,
     tell: Tell | None,
-) -> tuple[BoostOptions, Why]:
-    """Return the options without ``auto``, and why; a model to start from has its weights, and a run so far its penalty."""
+) -> tuple[BoostOptions, Why, list[F64]]:
+    """Return the options without ``auto``, why, and first weights of the trials where these were fitted.
+
+    A model to start from has its weights, and a run so far its penalty.
+    """
     if options.sparse_l2 != AUTO:
-        return options, features.why
+        return options, features.why, []
     if start is not None:
         known = start.config.get("sparse_l2")
         penalty = known if isinstance(known, int | float) else NOTHING_TO_CHOOSE
-        return replace(options, sparse_l2=float(penalty)), kept_reasons(start, TEMPLATES, "penalties")
+        return replace(options, sparse_l2=float(penalty)), kept_reasons(start, TEMPLATES, "penalties"), []
     if features.penalty is None and (not len(trials.dev.sparse_names) or not trials.are_enough):
-        return replace(options, sparse_l2=NOTHING_TO_CHOOSE), features.why
+        return replace(options, sparse_l2=NOTHING_TO_CHOOSE), features.why, []
     found = features.penalty or chosen_penalty(trials, options, seed=seed, threads=threads, tell=tell)
-    return found.options, {**features.why, **found.why}
+    return found.options, {**features.why, **found.why}, found.weights
 
 
 def choices(
     trials: Trials,
-    models: Sequence[Model],
-    lengths: Sequence[Length | None],
+    fits: Sequence[TrialFit],
     options: BoostOptions,
     counts: Sequence[int],
     n_init: int,
@@ -164,14 +176,13 @@ def choices(
     threads: int = 1,
 ) -> tuple[int, dict[str, Any]]:
     """Return the number of trees, and what the config says of it, the decision, the calibration and each part's worth."""
-    metric = metric_of(options.metric, trials.dev)
-    held_out = held_out_choices(trials, models, options.metric, counts, n_init, threads=threads)
+    metric, held_out = metric_of(options.metric, trials.dev), of_all_trials([fit.held_out for fit in fits])
     kept, why = chosen_count(metric, held_out.rows, counts, options.rule)
     reasons: dict[str, Any] = {"chosen_by": trials.by, "tree_count": why}
     ours, margin = held_out.rows[kept], held_out.margin[kept]
     if is_to_choose(options):
-        cut = [model.truncated(n_init + counts[kept]) for model in models]
-        ways = ways_of_trials(trials, cut, lengths, options.metric, threads=threads)
+        cut = [fit.model.truncated(n_init + counts[kept]) for fit in fits]
+        ways = ways_of_trials(trials, cut, [fit.length for fit in fits], options.metric, threads=threads)
         ours, margin, decision = chosen_way(metric, ways, learn_length(trials.dev))
         reasons |= decision
     if held_out.ordered is not None and gain_of(metric, held_out.ordered) > gain_of(metric, ours):
@@ -189,10 +200,14 @@ def has_choices(trials: Trials, options: BoostOptions) -> bool:
     return trials.are_enough and (options.rule != ALL or is_to_choose(options))
 
 
-def settled(trials: Trials, model: Model, options: BoostOptions, n_init: int = 0, *, own_rows: Array | None = None) -> Model:
+def settled(
+    trials: Trials, model: Model, options: BoostOptions, n_init: int = 0, *, own_rows: Array | None = None, threads: int = 1
+) -> Model:
     """Let the select list choose among the rounds of a model that was not learned from it."""
     counts = list(range(len(model.trees) - n_init + 1))
-    rounds, reasons = choices(trials, [model], [learn_length(trials.dev)], options, counts, n_init, own_rows)
+    [(_, unseen)] = trials
+    fit = TrialFit.of(model, trials.dev, unseen, options, counts, n_init)
+    rounds, reasons = choices(trials, [fit], options, counts, n_init, own_rows, threads=threads)
     config = {**model.config, **reasons, "best_round": rounds}
     return replace(model.truncated(n_init + rounds), config=config)
 

@@ -59,7 +59,8 @@ def unsigned(idx: I32) -> Array:
 
 
 @kernel
-def _segment_sum(ptr, idx, values, out):  # type: ignore[no-untyped-def]
+def segment_sum(ptr, idx, values, out):  # type: ignore[no-untyped-def]
+    """INOUT out[h] += Σ values[idx[i]] over segment h."""
     for h in range(len(ptr) - 1):
         total = 0.0
         for i in range(ptr[h], ptr[h + 1]):
@@ -69,12 +70,13 @@ def _segment_sum(ptr, idx, values, out):  # type: ignore[no-untyped-def]
 
 def add_segment_sums(ptr: I64, idx: I32, values: F64, out: F64) -> F64:
     """out[h] += Σ values[idx[i]] over segment h (A F). Empty segments add 0, unlike ``np.add.reduceat``."""
-    _segment_sum(frozen(ptr), unsigned(idx), frozen(values), out)
+    segment_sum(frozen(ptr), unsigned(idx), frozen(values), out)
     return out
 
 
 @kernel
-def _segment_scatter(ptr, idx, values, out):  # type: ignore[no-untyped-def]
+def segment_scatter(ptr, idx, values, out):  # type: ignore[no-untyped-def]
+    """INOUT out[idx[i]] += values[h] over segment h."""
     for h in range(len(ptr) - 1):
         v = values[h]
         if v != 0.0:
@@ -85,7 +87,7 @@ def _segment_scatter(ptr, idx, values, out):  # type: ignore[no-untyped-def]
 def scatter_segments(ptr: I64, idx: I32, values: F64, n: int) -> F64:
     """Σ values[h] over the segments h that hold each of n elements (A' g): the transpose of add_segment_sums."""
     out = np.zeros(n)
-    _segment_scatter(frozen(ptr), unsigned(idx), frozen(values), out)
+    segment_scatter(frozen(ptr), unsigned(idx), frozen(values), out)
     return out
 
 

@@ -65,7 +65,7 @@ def boost_on(
     """
     check_options(options, dev)
     trials, n_init = Trials(dev, select), len(init.trees) if init else 0
-    options, why = with_penalty(trials, Features(dev, select), options, init or so_far, seed=seed, threads=1, tell=tell)
+    options, why, _ = with_penalty(trials, Features(dev, select), options, init or so_far, seed=seed, threads=1, tell=tell)
     if select is None and has_choices(trials, options):
         say("a cluster has no folds to choose by: the best rounds on the training list are kept; give --select to choose by")
     latest = [so_far] if so_far else []

@@ -23,7 +23,7 @@ def _cut(x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _at(better, worse, weight, plain, scores, cuts, margin, e, still, losses):  # type: ignore[no-untyped-def]
+def pairs_at(better, worse, weight, plain, scores, cuts, margin, e, still, losses):  # type: ignore[no-untyped-def]
     """OUT margin[K] = P scores, e[K] = exp(-|margin|), losses[B] = Σ_k w_k log(1 + exp(-margin_k)) of each block of pairs.
 
     OUT still[K]: log(1 + e), unless pairs are plain: one logarithm does for many of them.
@@ -54,7 +54,7 @@ def _at(better, worse, weight, plain, scores, cuts, margin, e, still, losses):  
 
 
 @kernel(error_model="numpy")
-def _gradient(better, worse, weight, margin, e, out):  # type: ignore[no-untyped-def]
+def pairs_gradient(better, worse, weight, margin, e, out):  # type: ignore[no-untyped-def]
     """OUT out[H] = -P' w σ(-margin)."""
     for k in range(len(better)):
         slope = weight[k] * (e[k] if margin[k] > 0 else 1.0) / (1.0 + e[k])
@@ -207,7 +207,7 @@ class PairsAt:
         self.still = self.e if loss.plain else np.empty(len(pairs))  # what a pair at rest adds, beside its hinge (see _along)
         self.losses = np.empty(len(loss.cuts) - 1)  # [B] of each block
         loss.in_parts(
-            lambda some, cuts: _at(
+            lambda some, cuts: pairs_at(
                 pairs.better, pairs.worse, loss.weight, loss.plain, scores, cuts,
                 self.margin, self.e, self.still, self.losses[some],
             )
@@ -221,7 +221,7 @@ class PairsAt:
         """dΨ/dscores [H]"""
         out, loss = np.zeros(self.loss.n_hyps), self.loss
         columns = (loss.pairs.better, loss.pairs.worse, loss.weight, self.margin, self.e)
-        loss.in_parts(lambda _, cuts: _gradient(*(column[cuts[0] : cuts[-1]] for column in columns), out))
+        loss.in_parts(lambda _, cuts: pairs_gradient(*(column[cuts[0] : cuts[-1]] for column in columns), out))
         return out
 
     def along(self, direction: F64) -> PairsRay:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain, compress
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -14,7 +15,6 @@ from threadpoolctl import threadpool_limits
 from ..core.arrays import F64, I64, Bool, block_ptr, in_ranges, in_threads
 from ..core.feature_table import linear_scores
 from ..lists.nbest import NBest, by_name
-from ..losses.loss import Loss
 from ..losses.pairs import Pairs, pairs_for, split_pairs
 from ..losses.pairwise import FLOOR, PairwiseLogLoss
 from .sparse_sums import SparseSums
@@ -25,16 +25,23 @@ T = TypeVar("T")
 CHUNK = 1 << 16  # pairs whose feature differences are held at a time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinearFit:
-    """Weights in raw units: all dense features, and the sparse ones that differ in some pair."""
+    """Weights in raw units, and how they were found."""
 
-    weights: dict[str, float]
-    raw: F64 = field(repr=False, compare=False)  # [D + N] of all features
+    raw: F64 = field(repr=False)  # [D + N] of all features
+    names: Sequence[str] = field(repr=False)
+    has_weight: Bool = field(repr=False)  # [D + N]
     loss: float  # mean log-loss of a pair, without the penalty; 0 where there are no pairs
     n_pairs: int
     n_iter: int
     converged: bool
+
+    @cached_property
+    def weights(self) -> dict[str, float]:
+        """Weights by name: all dense features, and the sparse ones that differ in some pair."""
+        kept = self.has_weight
+        return dict(zip(compress(self.names, kept.tolist()), self.raw[kept].tolist(), strict=True))
 
 
 def fit_pro(
@@ -111,6 +118,7 @@ class LinearProblem:
         Sums are over blocks of sentences, one after the other, so that threads do not change them, nor does a cluster.
         """
         names, scale, n, slope = self._names, self._scale, self._weight or 1.0, np.zeros(len(self._names))
+        losses = dict[float, float]()  # by the mean with the penalty, the sum without
         given = np.zeros(len(names)) if init is None else init if isinstance(init, np.ndarray) else by_name(init, names)
         start = given * scale
         penalty = np.full(len(names), l2) if l2_factors is None else l2 * l2_factors
@@ -125,7 +133,9 @@ class LinearProblem:
             for at, (own, gradient) in zip(self._columns, self._each(LinearPart.at, w), strict=True):
                 value += own
                 slope[at] += gradient
-            return (value + float((penalty * w) @ w) / 2) / n, (slope + penalty * w) / n
+            mean = (value + float((penalty * w) @ w) / 2) / n
+            losses[mean] = value
+            return mean, (slope + penalty * w) / n
 
         options = {"maxiter": max_iter, "maxfun": 20 * (max_iter + 1), "gtol": tol, "ftol": 4 * np.finfo(float).eps}
         with threadpool_limits(1, "blas"):  # sums of threads come in any order, and on busy cores threads wait for each other
@@ -133,11 +143,11 @@ class LinearProblem:
         raw = np.divide(found.x, scale, out=np.zeros(len(names)), where=scale > 0)
         if bounds is not None:
             raw[frozen] = given[frozen]
-        kept = (np.arange(len(names)) < self._n_dense) | (scale > 0) | (raw != 0)
         return LinearFit(
-            weights=dict(zip(compress(names, kept.tolist()), raw[kept].tolist(), strict=True)),
             raw=raw,
-            loss=sum(value for value, _ in self._each(LinearPart.at, found.x)) / n,
+            names=names,
+            has_weight=(np.arange(len(names)) < self._n_dense) | (scale > 0) | (raw != 0),
+            loss=losses.get(float(found.fun), [*losses.values()][-1]) / n,
             n_pairs=self.n_pairs,
             n_iter=int(found.get("nit", 0)),  # absent where all weights are frozen
             converged=bool(found.success),
@@ -198,10 +208,8 @@ def _or_one(peak: F64) -> F64:
     return np.where(peak > 0, peak, 1.0)
 
 
-def objective(w: F64, dense: F64, sparse: SparseSums, scale: F64, loss: Loss) -> tuple[float, F64]:
+def objective(w: F64, dense: F64, sparse: SparseSums, scale: F64, loss: PairwiseLogLoss) -> tuple[float, F64]:
     """Ψ(G w) and its gradient G' dΨ/dscores: U hypotheses, weights [D + C], G = [dense [U, D] | sparse [U, C] / scale [C]]."""
     d = dense.shape[1]
-    scores = sparse.add_scores(w[d:] / scale, linear_scores(dense, None, w[:d]))
-    here = loss.at(scores)
-    g = here.gradient()
-    return here.value(), np.concatenate([np.einsum("hd,h->d", dense, g), sparse.gradient(g) / scale])
+    value, g, slope = sparse.log_loss(w[d:] / scale, linear_scores(dense, None, w[:d]), loss)
+    return value, np.concatenate([np.einsum("hd,h->d", dense, g), slope / scale])

@@ -7,10 +7,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.arrays import F64, I32, I64, add_segment_sums, first_use_order, offsets, scatter_segments, segment_positions, unsigned
+from ..core.arrays import (
+    F64,
+    I32,
+    I64,
+    first_use_order,
+    frozen,
+    offsets,
+    segment_positions,
+    segment_scatter,
+    segment_sum,
+    unsigned,
+)  # fmt: skip
 from ..core.kernels import kernel
 from ..lists.nbest import NBest, SparseRows
-from ..losses.pairwise import FLOOR
+from ..losses.pairwise import FLOOR, PairwiseLogLoss, pairs_at, pairs_gradient
 
 
 class SparseSums:
@@ -53,18 +64,12 @@ class SparseSums:
         _pair_squares(better, worse, self._ptr, self._idx, *rows, peak, squares, counts)
         return squares, counts
 
-    def add_scores(self, w: F64, scores: F64) -> F64:
-        """scores [U] += A (X w), w [C]."""
-        rows = np.empty(len(self._row_ptr) - 1)
-        _row_sums(self._row_ptr, unsigned(self._column), self._value, w, rows)
-        return add_segment_sums(self._ptr, self._idx, rows, scores)
-
-    def gradient(self, g: F64) -> F64:
-        """X' (A' g) [C], g [U]."""
-        rows = scatter_segments(self._ptr, self._idx, g, len(self._row_ptr) - 1)
-        out = np.zeros(len(self.columns))
-        _spread_rows(self._row_ptr, unsigned(self._column), self._value, rows, out)
-        return out
+    def log_loss(self, w: F64, scores: F64, loss: PairwiseLogLoss) -> tuple[float, F64, F64]:
+        """Ψ at scores [U] + A (X w), w [C], its gradient g [U] in the scores, and X' (A' g) [C]."""
+        g, slope, pairs = np.zeros(len(scores)), np.zeros(len(w)), loss.pairs
+        rows = frozen(self._ptr), unsigned(self._idx), frozen(self._row_ptr), unsigned(self._column), frozen(self._value)
+        value = _log_loss(*rows, w, pairs.better, pairs.worse, loss.weight, loss.plain, scores, g, slope)
+        return value, g, slope
 
 
 def _units_of(nbest: NBest, hyps: I64) -> tuple[I64, I32, SparseRows]:
@@ -80,23 +85,31 @@ def _units_of(nbest: NBest, hyps: I64) -> tuple[I64, I32, SparseRows]:
 
 
 @kernel
-def _row_sums(ptr, column, value, w, out):  # type: ignore[no-untyped-def]
-    """OUT out[n] = X w."""
-    for u in range(len(out)):
-        total = 0.0
-        for k in range(ptr[u], ptr[u + 1]):
-            total += value[k] * w[column[k]]
-        out[u] = total
+def _log_loss(  # type: ignore[no-untyped-def]
+    ptr, idx, row_ptr, column, value, w, better, worse, weight, plain, scores, g, slope
+):
+    """INOUT scores[U] += A (X w); OUT g[U] = dΨ/dscores, slope[C] = X' (A' g), both 0 before. Returns Ψ.
 
-
-@kernel
-def _spread_rows(ptr, column, value, rows, out):  # type: ignore[no-untyped-def]
-    """OUT out[C] += X' rows."""
+    One kernel, so that fits in other threads wait for the interpreter's lock once and not ten times a block.
+    """
+    rows = np.empty(len(row_ptr) - 1)
     for u in range(len(rows)):
-        g = rows[u]
-        if g != 0.0:
-            for k in range(ptr[u], ptr[u + 1]):
-                out[column[k]] += value[k] * g
+        total = 0.0
+        for k in range(row_ptr[u], row_ptr[u + 1]):
+            total += value[k] * w[column[k]]
+        rows[u] = total
+    segment_sum(ptr, idx, rows, scores)
+    margin, e = np.empty(len(better)), np.empty(len(better))
+    still, losses = e if plain else np.empty(len(better)), np.empty(1)
+    pairs_at(better, worse, weight, plain, scores, np.array([0, len(better)]), margin, e, still, losses)
+    pairs_gradient(better, worse, weight, margin, e, g)
+    rows[:] = 0.0
+    segment_scatter(ptr, idx, g, rows)
+    for u in range(len(rows)):
+        if rows[u] != 0.0:
+            for k in range(row_ptr[u], row_ptr[u + 1]):
+                slope[column[k]] += value[k] * rows[u]
+    return losses[0]
 
 
 @kernel

@@ -15,7 +15,7 @@ from boostfeat.boosting.boost import boost
 from boostfeat.boosting.induce import induce, with_penalty
 from boostfeat.boosting.options import BoostOptions, recipe
 from boostfeat.boosting.selection import penalty as penalties
-from boostfeat.boosting.selection.penalty import GRID, WITHOUT, are_worse, chosen_penalty, held_out_rows, thinned
+from boostfeat.boosting.selection.penalty import GRID, WITHOUT, PenaltyFit, are_worse, chosen_penalty, penalty_fits, thinned
 from boostfeat.boosting.selection.template_set import Features
 from boostfeat.boosting.selection.trials import FOLDS, Trials
 from boostfeat.cli import run
@@ -97,8 +97,8 @@ def test_two_that_are_worse_end_the_search_of_a_fold(told, noise):
     assert are_worse(metric, [right, one, wrong])  # the last one clearly, the one before by less than an error
     assert not are_worse(metric, [right, wrong, one])
     assert not are_worse(metric, [wrong, wrong, right])
-    rows = held_out_rows(Trials(noise), OPTIONS, metric, GRID, seed=0)
-    assert any((a == b).all() for a, b in pairwise([r[: len(r) // FOLDS] for r in rows[-3:]]))  # some were not fitted
+    of_first_fold = [fits[0].rows for fits in penalty_fits(Trials(noise), OPTIONS, metric, GRID, seed=0)]
+    assert any((a == b).all() for a, b in pairwise(of_first_fold[-3:]))  # some were not fitted
 
 
 def wer_rows(more: list[int]) -> np.ndarray:
@@ -135,9 +135,11 @@ def test_worse_is_more_than_two_standard_errors(told, more, worse):
 def test_the_rule_by_hand(told, monkeypatch, strongest, chosen):
     """The first is far off, the third the best; what is recorded are scores and errors in percent."""
     rows = [wer_rows([4] * 8), wer_rows(strongest), wer_rows([]), *[wer_rows([1])] * (len(GRID) - 3)]
-    monkeypatch.setattr(penalties, "held_out_rows", lambda *_, **__: rows)
+    fits = [(PenaltyFit(np.array([k]), r[:4]), PenaltyFit(np.array([-k]), r[4:])) for k, r in enumerate(rows)]
+    monkeypatch.setattr(penalties, "penalty_fits", lambda *_, **__: fits)
     found = chosen_penalty(Trials(told), replace(OPTIONS, metric="wer"), seed=0)
     assert found.options == replace(OPTIONS, metric="wer", sparse_l2=GRID[chosen])
+    assert np.array_equal(found.weights, [[chosen], [-chosen]])
     n, squares = sum(strongest), sum(e * e for e in strongest)
     assert found.why["penalties"] == {
         "rule": "the strongest penalty on sparse features within half a standard error of the best",
@@ -170,7 +172,7 @@ def test_fits_of_a_fold_start_from_the_last(told, monkeypatch):
     monkeypatch.setattr(penalties, "linear_problem", Problem)
     monkeypatch.setattr(penalties, "are_worse", lambda *_: False)
     options = replace(OPTIONS, l2=22.0)
-    held_out_rows(Trials(told), options, metric_of("wer", told), GRID, seed=0)
+    penalty_fits(Trials(told), options, metric_of("wer", told), GRID, seed=0)
     width = len(told.feature_names)
     assert [w for w, _ in calls] == [1, *[width] * len(GRID)] * FOLDS
     for fold in range(FOLDS):
@@ -187,7 +189,8 @@ def test_fits_of_a_fold_start_from_the_last(told, monkeypatch):
 def test_every_sentence_is_held_out_once_and_trained_on_otherwise(told):
     metric = metric_of("wer", told)
     heard: list[tuple[int, int]] = []
-    rows = held_out_rows(Trials(told), OPTIONS, metric, GRID, seed=0, tell=lambda what, done, n: heard.append((done, n)))
+    fits = penalty_fits(Trials(told), OPTIONS, metric, GRID, seed=0, tell=lambda what, done, n: heard.append((done, n)))
+    rows = [np.concatenate([fit.rows for fit in of_trials]) for of_trials in fits]
     assert [len(r) for r in rows] == [len(told)] * len(GRID)
     assert heard == [(k, FOLDS * len(GRID)) for k in range(1, FOLDS * len(GRID) + 1)]
     assert (rows[0][:, -1] == 8).all()  # the words of each sentence's own reference
@@ -240,7 +243,7 @@ def test_there_is_nothing_to_choose_without_sparse_features_or_from_a_model(told
     def chosen(nbest, options, start=None):
         return with_penalty(Trials(nbest), Features(nbest, None), options, start, seed=0, threads=1, tell=None)
 
-    assert chosen(dev, recipe("default")) == (recipe("default", sparse_l2=1000.0), {})
+    assert chosen(dev, recipe("default")) == (recipe("default", sparse_l2=1000.0), {}, [])
     assert chosen(told[:5], OPTIONS)[1] == {}
     assert chosen(told, OPTIONS, boost(told, None, BoostOptions(rounds=0)))[1] == {}
     assert chosen(told, replace(OPTIONS, sparse_l2=None))[0].sparse_l2 is None

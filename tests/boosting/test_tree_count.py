@@ -13,7 +13,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.induce import induce
 from boostfeat.boosting.options import recipe
-from boostfeat.boosting.selection.tree_count import chosen_count, counts_to_try, held_out_choices
+from boostfeat.boosting.selection.tree_count import chosen_count, counts_to_try, held_out_choices, of_all_trials
 from boostfeat.boosting.selection.trials import FOLDS, Trials
 from boostfeat.lists.choices import Scorer, best_choice
 from boostfeat.lists.nbest import NBest
@@ -118,12 +118,12 @@ def test_the_rules_to_the_last_bit(steps, rows, kept):
 
 def test_every_sentence_is_chosen_by_a_model_that_has_not_seen_it(steps):
     """By the model of the other folds; with a select list, by that of all sentences."""
-    counts, fitted = [0, 6, 12], {}
-    for k, (train, unseen) in enumerate(Trials(steps)):
+    counts, parts = [0, 6, 12], []
+    for train, unseen in Trials(steps):
         assert set(steps.take(train).ids.tolist()).isdisjoint(unseen.ids.tolist())
-        fitted[k] = boost(steps.take(train), None, replace(OPTIONS, sparse_l2=1.0))
-    rows = held_out_choices(Trials(steps), list(fitted.values()), "bleu", counts).rows
-    assert [len(r) for r in rows] == [len(steps)] * 3
+        model = boost(steps.take(train), None, replace(OPTIONS, sparse_l2=1.0))
+        parts.append(held_out_choices(model, unseen, "bleu", counts))
+    assert [len(rows) for rows in of_all_trials(parts).rows] == [len(steps)] * 3
     [(train, unseen)] = Trials(steps[:40], steps[40:])
     assert (len(train), unseen) == (40, steps[40:])
 

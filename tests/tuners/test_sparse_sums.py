@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import containers, quick
 
+from boostfeat.losses.pairs import Pairs
+from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.tuners.sparse_sums import SparseSums
 
 pytestmark = pytest.mark.quick
@@ -22,11 +24,15 @@ def test_equal_to_the_product_of_matrices(nbest, data):
     assert not np.delete(whole, sums.columns, axis=1).any()
     matrix = whole[:, sums.columns]
     rng = np.random.default_rng(0)
-    w, g = rng.integers(-9, 9, len(sums.columns)) / 4, rng.integers(-9, 9, len(hyps)) / 4
-    np.testing.assert_array_equal(sums.add_scores(w, np.ones(len(hyps))), 1 + matrix @ w)
-    np.testing.assert_array_equal(sums.gradient(g), matrix.T @ g)
     if len(hyps):
         better, worse = rng.integers(0, len(hyps), (2, 20))
+        w, scores = rng.integers(-9, 9, len(sums.columns)) / 4, rng.integers(-9, 9, len(hyps)) / 4
+        loss = PairwiseLogLoss(Pairs(better, worse, np.ones(20), np.array([0, 20])), len(hyps))
+        here = loss.at(scores + matrix @ w)
+        value, g, slope = sums.log_loss(w, scores, loss)
+        assert value == here.value()
+        np.testing.assert_array_equal(g, here.gradient())
+        np.testing.assert_allclose(slope, matrix.T @ g, rtol=1e-12, atol=1e-12)
         peak = np.where(sums.peak() > 0, sums.peak(), 1.0)
         squares, counts = sums.squares(better, worse, peak)
         apart = (matrix[better] - matrix[worse]) / peak

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.arrays import I64, Array, Bool, offsets
+from ...core.arrays import F64, I64, Array, Bool, offsets
 from ...lists.choices import Scorer, best_choice
 from ...lists.nbest import NBest
 from ...losses.corpus_weights import weighed_by_size
 from ...losses.pairs import Pairs, pairs_for
 from ...metrics.held_out import HeldOutRows
 from ...metrics.metric import Metric, metric_of
-from ...model.model import Model
 from ...tuners.linear import linear_problem
 from ..options import AUTO, NOTHING_TO_CHOOSE, BoostOptions
 from .trials import Tell, Trial, Trials
@@ -31,10 +30,11 @@ TOLERANCE = 3e-4  # of the fits of trials: their rankings are near those of exac
 
 @dataclass(frozen=True)
 class Penalty:
-    """The penalty that was chosen, and what its first weights pick from lists that they were not fitted to."""
+    """The penalty that was chosen, and the first weights of each trial under it."""
 
     options: BoostOptions  # with it
-    rows: Array  # [S, n] statistics of what is picked
+    rows: Array  # [S, n] statistics of what the weights pick from lists that they were not fitted to
+    weights: list[F64]  # [D + N] of each trial, to start from
     why: dict[str, Any]
 
 
@@ -48,7 +48,8 @@ def chosen_penalty(trials: Trials, options: BoostOptions, *, seed: int, threads:
     metric = metric_of(options.metric, trials.dev)
     is_open = options.sparse_l2 == AUTO and len(trials.dev.sparse_names) > 0
     grid: tuple[float | None, ...] = GRID if is_open else (_given(options),)
-    rows = held_out_rows(trials, options, metric, grid, seed=seed, threads=threads, tell=tell)
+    fits = penalty_fits(trials, options, metric, grid, seed=seed, threads=threads, tell=tell)
+    rows = [np.concatenate([fit.rows for fit in of_trials]) for of_trials in fits]
     held_out = HeldOutRows(metric, rows)
     gains, best = held_out.gains, int(np.argmax(held_out.gains))
     errors = [held_out.error(best, k) for k in range(len(grid))]
@@ -60,14 +61,22 @@ def chosen_penalty(trials: Trials, options: BoostOptions, *, seed: int, threads:
         options.metric: [held_out.written(score) for score in held_out.scores],
         "error": [held_out.written(e) for e in errors],
     }
-    return Penalty(replace(options, sparse_l2=grid[k]), rows[k], {"penalties": why} if is_open else {})
+    weights = [fit.weights for fit in fits[k]]
+    return Penalty(replace(options, sparse_l2=grid[k]), rows[k], weights, {"penalties": why} if is_open else {})
 
 
 def _given(options: BoostOptions) -> float | None:
     return NOTHING_TO_CHOOSE if options.sparse_l2 == AUTO else None if options.sparse_l2 is None else float(options.sparse_l2)
 
 
-def held_out_rows(
+class PenaltyFit(NamedTuple):
+    """First weights under a penalty, and what they pick from lists that they were not fitted to."""
+
+    weights: F64  # [D + N]
+    rows: Array  # [S, n] statistics
+
+
+def penalty_fits(
     trials: Trials,
     options: BoostOptions,
     metric: Metric,
@@ -76,8 +85,8 @@ def held_out_rows(
     seed: int,
     threads: int = 1,
     tell: Tell | None = None,
-) -> list[Array]:
-    """Return for each penalty the statistics [S, n] of what it picks from the lists of the trials, one trial after the other.
+) -> list[tuple[PenaltyFit, ...]]:
+    """Return for each penalty the fits of all trials.
 
     Each fit starts from the last, the first from the weights of dense features alone: in a quarter of the steps from nothing.
     Weak penalties take most of the time. Once a trial has two in succession that are worse than its best one, the second
@@ -88,18 +97,18 @@ def held_out_rows(
     if options.context:
         pairs = weighed_by_size(pairs, dev, metric_of(options.context_metric, dev).fixed(options.pairs.alpha))
 
-    def rows_of(_: int, trial: Trial, threads: int, step: Callable[[], None]) -> list[Array]:
-        rows = []
-        for chosen in _rows_of_trial(dev, pairs, trial, options, metric, grid, threads=threads):
-            rows.append(chosen)
+    def fits_of(_: int, trial: Trial, threads: int, step: Callable[[], None]) -> list[PenaltyFit]:
+        fits = []
+        for fit in _fits_of_trial(dev, pairs, trial, options, metric, grid, threads=threads):
+            fits.append(fit)
             step()
-        return rows
+        return fits
 
-    found = trials.side_by_side(rows_of, threads, told=("penalty of sparse features", len(grid), tell))
-    return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+    fits = trials.side_by_side(fits_of, threads, told=("penalty of sparse features", len(grid), tell))
+    return list(zip(*fits, strict=True))
 
 
-def _rows_of_trial(
+def _fits_of_trial(
     dev: NBest,
     pairs: Pairs,
     trial: Trial,
@@ -108,23 +117,31 @@ def _rows_of_trial(
     grid: tuple[float | None, ...],
     *,
     threads: int,
-) -> Iterator[Array]:
-    """Yield for each penalty the statistics of what weights fitted to the trial's pairs pick from its unseen lists."""
-    some, scorer, rows = thinned(pairs, trial.train), Scorer(trial.unseen), list[Array]()
+) -> Iterator[PenaltyFit]:
+    """Yield for each penalty the weights fitted to the trial's pairs, and what they pick from its unseen lists."""
+    some, unseen, fits = thinned(pairs, trial.train), trial.unseen, list[PenaltyFit]()
+    scorer, place = Scorer(unseen), _places(unseen, dev)
     near, n_dense = np.zeros(len(dev.feature_names)), len(dev.global_names)
     if n_dense:
         dense = linear_problem(dev.without_sparse(), some, threads=threads)
         near[:n_dense] = dense.fit(l2=options.l2 / THINNED, tol=TOLERANCE).raw
     problem = linear_problem(dev, some, threads=threads)
     for sparse_l2 in grid:
-        if not are_worse(metric, rows):
+        if not are_worse(metric, [fit.rows for fit in fits]):
             penalty = np.array(replace(options, sparse_l2=sparse_l2).penalties(n_dense, len(dev.sparse_names)))
-            fit = problem.fit(init=near, l2_factors=penalty / THINNED, tol=TOLERANCE)
+            near = problem.fit(init=near, l2_factors=penalty / THINNED, tol=TOLERANCE).raw
             with np.errstate(over="ignore", invalid="ignore"):  # enormous features: the fits themselves say so
-                scores = Model(fit.weights).decision_function(trial.unseen)
-            rows.append(scorer.rows(best_choice(trial.unseen, scores), metric))
-            near = fit.raw
-        yield rows[-1]
+                scores = unseen.sum_units(*unseen.weigh(np.append(near, 0.0)[place]))
+            fits.append(PenaltyFit(near, scorer.rows(best_choice(unseen, scores), metric)))
+        yield fits[-1]
+
+
+def _places(nbest: NBest, other: NBest) -> I64 | slice:
+    """Return the place of each feature of a list among those of another, -1 where it is not."""
+    if nbest.global_names == other.global_names and nbest.sparse_names.equals(other.sparse_names):
+        return slice(len(other.feature_names))
+    place = {name: k for k, name in enumerate(other.feature_names)}
+    return np.array([place.get(name, -1) for name in nbest.feature_names], np.int64)
 
 
 def are_worse(metric: Metric, rows: list[Array]) -> bool:

@@ -21,7 +21,6 @@ from ...model.decision import margins
 from ...model.model import Model
 from ...model.own_order import own_order
 from ..stopping import staged_scores
-from .trials import Trials
 
 STEPS = 30  # numbers of trees that folds look at, beside none
 BEST, LAST, ALL = "best", "last-se", "all"
@@ -47,21 +46,7 @@ def counts_to_try(rounds: int) -> list[int]:
     return [0, *np.unique(np.linspace(0, rounds, STEPS + 1).round().astype(int))[1:].tolist()] if rounds else [0]
 
 
-def held_out_choices(
-    trials: Trials, models: Sequence[Model], metric: str, counts: Sequence[int], n_init: int = 0, *, threads: int = 1
-) -> HeldOutChoices:
-    """Return for each number of trees what the models of the trials pick from the lists that they have not seen."""
-    parts = trials.side_by_side(lambda k, trial, *_: _staged(models[k], trial.unseen, metric, counts, n_init), threads)
-    ordered = [part.ordered for part in parts if part.ordered is not None]
-    return HeldOutChoices(
-        [np.concatenate([part.rows[k] for part in parts]) for k in range(len(counts))],
-        [np.concatenate([part.margin[k] for part in parts]) for k in range(len(counts))],
-        np.concatenate([part.first for part in parts]),
-        np.concatenate(ordered) if len(ordered) == len(parts) else None,
-    )
-
-
-def _staged(model: Model, nbest: NBest, metric_name: str, counts: Sequence[int], n_init: int) -> HeldOutChoices:
+def held_out_choices(model: Model, nbest: NBest, metric_name: str, counts: Sequence[int], n_init: int = 0) -> HeldOutChoices:
     """Return what the model chooses after so many trees of its own; a model that ended early stays as it is."""
     scorer, metric = Scorer(nbest), metric_of(metric_name, nbest)
     rows, margin = list[Array](), list[F64]()
@@ -72,6 +57,17 @@ def _staged(model: Model, nbest: NBest, metric_name: str, counts: Sequence[int],
     ordered = own_order(nbest)
     theirs = None if ordered is None else scorer.rows(ordered[1], metric)
     return HeldOutChoices(rows, margin, scorer.rows(first, metric), theirs)
+
+
+def of_all_trials(parts: Sequence[HeldOutChoices]) -> HeldOutChoices:
+    """Return the choices of the models of all trials, one after the other."""
+    ordered = [part.ordered for part in parts if part.ordered is not None]
+    return HeldOutChoices(
+        [np.concatenate(rows) for rows in zip(*(part.rows for part in parts), strict=True)],
+        [np.concatenate(margin) for margin in zip(*(part.margin for part in parts), strict=True)],
+        np.concatenate([part.first for part in parts]),
+        np.concatenate(ordered) if len(ordered) == len(parts) else None,
+    )
 
 
 def chosen_count(metric: Metric, rows: Sequence[Array], counts: Sequence[int], rule: str) -> tuple[int, dict[str, Any]]:

@@ -63,13 +63,17 @@ class Trials:
         task: Callable[[int, Trial, int, Callable[[], None]], T],
         threads: int,
         *,
+        beside: Callable[[int], Any] | None = None,
         told: tuple[str, int, Tell | None] = ("", 0, None),
     ) -> list[T]:
-        """Results of task(number of the trial, trial, threads, step) in the order of trials, which share the threads.
+        """Return results of task(number of the trial, trial, threads, step) in the order of trials, which share the threads.
 
         The task calls ``step`` after each of its steps; ``told`` has what they are, how many a trial has, and who hears of them.
+        ``beside`` is called with a number of threads, at the same time as the last trials.
         """
         (what, steps, tell), done, lock, ended = told, count(1), Lock(), Event()
+        n = len(self) + (beside is not None)
+        last_ones = n % threads  # that are fewer than the threads, and share them
 
         def step() -> None:
             if ended.is_set():
@@ -78,14 +82,15 @@ class Trials:
                 if tell:
                     tell(what, next(done), len(self) * steps)
 
-        def run(k: int) -> T:
-            result = task(k, self.trial(k), max(1, threads // len(self)), step)
+        def run(k: int) -> T | None:
+            share = threads // last_ones if k >= n - last_ones else 1
+            result = task(k, self.trial(k), share, step) if k < len(self) else beside and beside(share)
             give_back()
             return result
 
         try:
             with threadpool_limits(1, "blas"):  # fits set it too, and put back what they find
-                return in_threads(run, range(len(self)), min(threads, len(self)))
+                return in_threads(run, range(n), min(threads, n))[: len(self)]
         finally:
             ended.set()
 

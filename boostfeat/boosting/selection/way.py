@@ -52,7 +52,7 @@ def is_to_choose(options: BoostOptions) -> bool:
     return options.decide == AUTO and options.gain == "bleu"
 
 
-def decisions(model: Model, length: Length | None, nbest: NBest, metric_name: str) -> Decisions:
+def decisions(model: Model, length: Length | None, nbest: NBest, metric_name: str, *, threads: int = 1) -> Decisions:
     """Return the choices of a model from lists in each way."""
     scorer, metric, scores = Scorer(nbest), metric_of(metric_name, nbest), model.decision_function(nbest)
     spread = float(within_list_sd(nbest.hyp_ptr, scores)[0])
@@ -63,7 +63,7 @@ def decisions(model: Model, length: Length | None, nbest: NBest, metric_name: st
     ways = [way for way in WAYS if way.length in known]
     by_risk = [way for way in ways if way.scale]
     p = [posteriors(nbest.hyp_ptr, known[way.length], scale=way.scale / (spread or 1.0)) for way in by_risk]
-    expected = dict(zip(by_risk, expected_under(nbest, np.stack(p, axis=1)).T, strict=True))
+    expected = dict(zip(by_risk, expected_under(nbest, np.stack(p, axis=1), threads=threads).T, strict=True))
     found = [margins(nbest, expected[way] if way.scale else known[way.length]) for way in ways]
     return Decisions([scorer.rows(chosen, metric) for chosen, _, _ in found], [margin for _, _, margin in found], spread)
 
@@ -72,7 +72,9 @@ def ways_of_trials(
     trials: Trials, models: Sequence[Model], lengths: Sequence[Length | None], metric: str, *, threads: int = 1
 ) -> Decisions:
     """Return the choices of each way by the models of the trials, and by what their sentences teach of lengths."""
-    parts = trials.side_by_side(lambda k, trial, *_: decisions(models[k], lengths[k], trial.unseen, metric), threads)
+    parts = trials.side_by_side(
+        lambda k, trial, threads, _: decisions(models[k], lengths[k], trial.unseen, metric, threads=threads), threads
+    )
     ways = range(min(len(part.rows) for part in parts))
     return Decisions(
         [np.concatenate([part.rows[c] for part in parts]) for c in ways],
