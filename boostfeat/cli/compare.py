@@ -11,7 +11,7 @@ from shutil import get_terminal_size
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ..compare.comparison_options import DECODE, CompareOptions, DecodedFiles, numbered
+from ..compare.comparison_options import DECODE, CompareOptions, DecodedFiles, as_words, numbered
 from ..compare.paper_page import write_page
 from ..compare.papers import bitext_options, paper_of, paper_options
 from ..compare.runner import Folder, all_systems
@@ -138,7 +138,7 @@ def decoded_comparison(o: Compare, ini: str, options: CompareOptions) -> Results
     limits = LoopOptions(max_iterations=texts.max_iterations, gain=options.gain, metric=options.metric, seed=o.seed)
     decoding = Decoding(tuple(corpora), tuple(tests), used, start, limits, maker)
     command = [o.store, "--select", o.select, *(word for path in o.test for word in ("--test", path)), "--decode", ini]
-    how: dict[str, Any] = {"command": [*command, *texts.flags()], "threads": o.threads, "force": o.force}
+    how: dict[str, Any] = {"command": [*command, *as_words(texts)], "threads": o.threads, "force": o.force}
     board = Board(o)
     with going_on(o.output):
         return compare_decoded(decoding, o.output, options, **how, report=board.report, watch=board.watch)

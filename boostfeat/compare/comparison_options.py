@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from math import inf
 from typing import Any, TypeVar
 
-from ..core.options import check, option
+from ..core.options import check, option, options_of
 from ..tuners.tuner_options import ORACLES, PREDICTIONS
 
 DECODE = "Systems that decode for themselves"  # heading of --help
@@ -18,6 +18,18 @@ T = TypeVar("T")
 def numbered(name: str, given: Iterable[T]) -> dict[str, T]:
     """NAME, NAME2, NAME3, ...: what several lists of a kind are called."""
     return {f"{name}{k + 1 if k else ''}": one for k, one in enumerate(given)}
+
+
+def as_words(options: Any) -> list[str]:
+    """Return options as the command line takes them: those that are not the default."""
+    kind: Any = type(options)
+    words: list[str] = []
+    for o in options_of(kind):
+        value = getattr(options, o.field)
+        for one in (value if isinstance(value, list) else [value]) if value not in (o.default, None) else []:
+            typed = [o.typed_name] if one is True else [o.typed_name, *(one if isinstance(one, tuple) else [str(one)])]
+            words += ["--set", f"{o.name.replace('_', '-')}={one}"] if o.rare else typed
+    return words
 
 
 @dataclass(frozen=True)
@@ -51,12 +63,6 @@ class CompareOptions:
         object.__setattr__(self, "metric", self.metric or ("bleu-sbp" if self.gain == "bleu" else self.gain))
         check(self)
 
-    def flags(self) -> list[str]:
-        """The options as the command line takes them."""
-        given = {name: value for name, value in asdict(self).items() if value not in (None, False, "")}
-        flags = ((f"--{name.replace('_', '-')}", value) for name, value in given.items())
-        return [part for flag, value in flags for part in ((flag,) if value is True else (flag, str(value)))]
-
 
 @dataclass(frozen=True)
 class DecodedFiles:
@@ -79,12 +85,6 @@ class DecodedFiles:
 
     def __post_init__(self) -> None:
         check(self)
-
-    def flags(self) -> list[str]:
-        """The options as the command line takes them."""
-        given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
-        texts = {name: value if isinstance(value, list) else [str(value)] for name, value in given.items()}
-        return [part for name, own in texts.items() for text in own for part in (f"--{name.replace('_', '-')}", text)]
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,7 @@ from ..metrics.metric import metric_of, shown
 from ..metrics.significance import SEED, exact_sums
 from ..model.decision import KEY as DECISION
 from ..model.model import Model
-from .comparison_options import CompareOptions
-from .schedule import AnyPlan, Schedule, Watch
+from .comparison_options import CompareOptions, as_words
 from .systems import (
     BASE,
     INDUCED,
@@ -55,14 +54,14 @@ from .systems import (
     stages,
 )
 from .table import Results, Rows, latex_table, markdown_table, reported_lists, tabulate
-from .tasks import VERSIONS, FeatureTask, FitTask, KeptFits, ScoreTask, reported
+from .tasks import VERSIONS, VOCAB, AnyPlan, KeptFits, Schedule, Watch, as_read, feature_task, fit_task, reported, score_task
 
 VERSION = 1
 OWN = (BASE, INDUCED)  # sets of features that no list gets beforehand
 
 
 def all_systems(options: CompareOptions, registry: Mapping[str, Template] = TEMPLATES) -> tuple[System, ...]:
-    """The systems by name; with an ablation its rows, after those that are named."""
+    """Return the systems by name; with an ablation its rows, after those that are named."""
     if not options.ablation:
         return parse_systems(options.systems, registry)
     named = parse_systems(options.systems, registry) if options.systems else ()
@@ -79,34 +78,24 @@ class Folder:
     files: ResourceFiles = field(default_factory=ResourceFiles)  # that templates read
 
     def digests(self, feature_set: str) -> dict[str, str]:
-        """Of the files, for features that may be made with them."""
+        """Return digests of the files, for features that may be made with them."""
         given = {f.name: getattr(self.files, f.name) for f in fields(self.files)} if feature_set not in OWN else {}
         paths = {name: [value] if isinstance(value, str) else value for name, value in given.items() if value}
         return {name: " ".join(map(digest, of)) for name, of in paths.items()}
 
-    def flags(self) -> list[str]:
-        """The files as the command line takes them."""
-        given = {f"--{f.name.replace('_', '-')}": getattr(self.files, f.name) for f in fields(self.files)}
-        single = [(flag, path) for flag, path in given.items() if isinstance(path, str)]
-        several = [(flag, path) for flag, paths in given.items() if isinstance(paths, list) for path in paths]
-        both = [(flag, *paths) for flag, paths in given.items() if isinstance(paths, tuple)]
-        return [word for words in (*single, *several, *both) for word in words]
-
     def named(self, kind: str, system: System, run: int = 0) -> Path:
-        """models/large_pro.json, models/large_pro.run1.json, ..."""
+        """Return models/large_pro.json, models/large_pro.run1.json, ..."""
         return self.path / kind / f"{system.slug}{f'.run{run}' if run else ''}.json"
 
     def list_of(self, feature_set: str, which: str, inputs: Mapping[str, Any]) -> str:
         return inputs[which]["path"] if feature_set in OWN else str(self.path / "features" / feature_set / f"{which}.nbest")
 
     def made_from(self, feature_set: str, which: str, inputs: Mapping[str, Any], options: CompareOptions) -> dict[str, Any]:
-        """What a list with these features depends on."""
+        """Return what a list with these features depends on."""
         if feature_set in OWN:
             return {"inputs": [inputs[which]["sha256"]]}
         what = {"inputs": [inputs[w]["sha256"] for w in ("dev", which)], "seed": options.seed, "version": __version__}
-        what |= {} if options.gain == "bleu" else {"gain": options.gain}
-        what |= {} if options.min_count is None else {"min_count": options.min_count}
-        return {**what, **self.digests(feature_set)}
+        return {**what, **_unusual(options), **self.digests(feature_set)}
 
     def make(self) -> None:
         try:
@@ -115,11 +104,11 @@ class Folder:
         except OSError as error:
             raise InputError(f"{self.path}: expected a folder to write, found: {error.strerror}; choose another -o") from None
 
-    def finished(self, system: System, made_from: Mapping[str, Any], *, force: bool) -> dict[str, Any] | None:
-        """What an earlier run kept of a system, if it was made from the same; other leftovers are an error unless forced."""
+    def finished(self, system: System, made_from: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
+        """Return what is kept of a system; leftovers that were made from something else are an error, unless forced."""
         state = read_json(self.named("systems", system))
         if state is None or (force and state.get("made_from") != made_from):
-            return None
+            return {"made_from": made_from}
         old = object_of(state, "made_from")
         for name, value in made_from.items():
             if old.get(name) != value:
@@ -128,6 +117,167 @@ class Folder:
                     f"{_changed(name, old.get(name), value)}; choose another -o, or replace it with --force"
                 )
         return state
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Systems on lists, in a folder that is ours, and what is kept of each so far (``states``)."""
+
+    folder: Folder
+    systems: Sequence[System]
+    states: dict[str, dict[str, Any]]
+    inputs: Mapping[str, Any]  # what identifies each list
+    options: CompareOptions
+    command: str
+    report: Report = lambda note: None
+    warn: Report = lambda note: None
+    watch: Watch = lambda name, done, total, result: None
+
+    def finish(self) -> Results:
+        """Test what has been scored for significance, and write config.json, results.json and the tables."""
+        self.report("significance")
+        config = self.write_config()
+        rows = {which: self._choice_rows(which) for which in reported_lists(self.inputs)}
+        how: dict[str, Any] = {"metric": self.options.metric, "baseline": self.options.baseline}
+        results = tabulate(self.systems, self.states, rows, **how, trials=self.options.trials, seed=self.options.seed)
+        note_same_models(self.folder, results)
+        write_json(self.folder.path / "results.json", results)
+        texts = {"table.md": markdown_table(results, config["signatures"]), "table.tex": latex_table(results)}
+        for name, text in texts.items():
+            with open_output(self.folder.path / name) as stream:
+                stream.write(text.encode())
+        return results
+
+    def _choice_rows(self, which: str) -> Rows:
+        """Return statistics rows of each system's choices on a list that is reported, of all metrics."""
+        nbest = read_store(self.inputs[which]["path"])
+        scorer, metrics = Scorer(nbest), reported(self.options, nbest)
+
+        def rows(file: str) -> Array:
+            within = np.array(json.loads((self.folder.path / file).read_bytes())[which])
+            chosen = np.where(within >= 0, within + nbest.hyp_ptr[:-1], -1)
+            return np.concatenate([exact_sums(scorer.rows(chosen, metric)) for metric in metrics], axis=1)
+
+        return Rows(tuple(metrics), {s.name: np.stack([rows(f) for f in self.states[s.name]["choices"]]) for s in self.systems})
+
+    def write_config(self) -> dict[str, Any]:
+        """Write and return config.json: command, options, seeds, hashes of inputs, signatures of metrics, versions, the grid."""
+        options, nbest = self.options, read_store(self.inputs[reported_lists(self.inputs)[0]]["path"])
+        n_refs = Scorer(nbest).n_refs
+        config = {
+            "boostfeat": f"compare/{VERSION}",
+            "version": __version__,
+            "command": self.command,
+            "options": asdict(options),
+            "systems": [asdict(system) for system in self.systems],
+            "seeds": [options.seed + r for r in range(options.runs)],
+            "test_seed": SEED,
+            "inputs": self.inputs,
+            "signatures": {m.name: m.signature(n_refs, nbest.tokenizer) for m in reported(options, nbest)},
+            "versions": {**{name: version(name) for name in VERSIONS}, "python": platform.python_version()},
+            "grid": {system.name: [stage.to_json() for stage in stages(system)] for system in self.systems},
+            "trials": options.trials,
+        }
+        write_json(self.folder.path / "config.json", config)
+        return config
+
+    # -- training: by workers, with dev and select only ------------------------------------------------------------------
+
+    def train(self, workers: Workers) -> None:
+        """Train the systems that are not finished, all together; keep each as soon as it is done."""
+        kept, said = KeptFits.of(self.folder.path), dict[str, str]()
+        plans: dict[str, AnyPlan] = {}
+        for system in self.systems:
+            self.watch(system.name, 0, 0, None)
+            if "chosen" in self.states[system.name]:
+                self.report(f"{system.name}: finished already")
+            else:
+                plans[system.name] = self._training(system, kept, said)
+        workers.run(Schedule(plans, workers.size, self.watch), report=self.report)
+
+    def _training(self, system: System, kept: KeptFits, said: dict[str, str]) -> AnyPlan:
+        """Plan the training of a system: its features, its search, its further runs. Keeps what comes of it."""
+        lists: dict[str, str] = {}
+        for which in ("dev", "select"):
+            lists[which] = yield from self._featurized(system.feature_set, which)
+        dev = read_store(lists["dev"])
+        note, state = "nothing to train", self.states[system.name]
+        if system.method == "decoder":
+            features = len(dev.global_names) + len(dev.sparse_names)
+            nothing = {"seconds": 0.0, "search_seconds": 0.0, "peak_mb": round(peak_mb(), 1)}
+            state |= {"chosen": {}, "tried": [], "models": [], "features": features, "trees": 0, **nothing}
+        else:
+            new = range_warnings(dev, said)
+            said |= new
+            for line in new.values():
+                self.warn(line)
+            made = {which: self.folder.made_from(system.feature_set, which, self.inputs, self.options) for which in lists}
+            lists_from = {"features": system.feature_set, **made}
+            sign = metric_of(self.options.metric, read_store(lists["select"])).sign
+            how: dict[str, Any] = {"sign": sign, "runs": self.options.runs}
+            found: Found = yield from search_plan(
+                system, self.options, **how, task_of=lambda fit: fit_task(fit, lists, lists_from, self.options, kept)
+            )
+            state |= self._trained(system, found, dev, lists)
+            fits = f"{len(found.tried)} fits, " if found.tried[1:] else ""
+            best = f"{shown(self.options.metric)} {found.runs[0].select:.2f} on select"
+            note = f"{best} ({fits}{state['search_seconds']:.1f} s)"
+        write_json(self.folder.named("systems", system), state)
+        self.report(f"{system.name}: {note}")
+
+    def _trained(self, system: System, found: Found, dev: NBest, lists: Mapping[str, str]) -> dict[str, Any]:
+        """Write the models of a system; return what is kept of it."""
+        plan = FeaturePlan.load(Path(lists["dev"]).with_name(VOCAB)) if system.is_featurized else None
+        files = [self.folder.named("models", system, r) for r in range(len(found.runs))]
+        for file, fitted in zip(files, found.runs, strict=True):
+            with_plan(fitted.model, plan).save(file)
+        first = found.runs[0].model
+        return {
+            "chosen": {**found.params, **({"rounds": len(first.trees)} if system.level else {})},
+            "tried": found.tried,
+            "chosen_by": found.runs[0].select,
+            "models": [str(file.relative_to(self.folder.path)) for file in files],
+            "features": sum(w != 0 for w in first.weights.values()) + len(first.trees),
+            "trees": len(first.trees),
+            "active": active_features(first, dev),
+            "epochs": len(first.history),
+            "seconds": round(float(np.mean([fitted.seconds for fitted in found.runs])), 3),
+            "search_seconds": round(sum(fitted.seconds for fitted in found.fits), 3),
+            "peak_mb": round(max(fitted.peak_mb for fitted in found.fits), 1),
+        }
+
+    def _featurized(self, feature_set: str, which: str) -> Generator[Any, list[Any], str]:
+        """Plan a list with a set of features, which is made where it is not there yet; the plan returns its path."""
+        path = self.folder.list_of(feature_set, which, self.inputs)
+        if feature_set not in OWN:
+            made_from = self.folder.made_from(feature_set, which, self.inputs, self.options)
+            source = self.inputs[which]["path"]
+            yield [feature_task(feature_set, which, source, path, made_from, self.options, self.folder.files)]
+        return path
+
+    # -- scoring: after all choices are final ----------------------------------------------------------------------------
+
+    def score(self, workers: Workers, metrics: set[str]) -> None:
+        """Score the models of systems that have not been scored by these metrics on all lists; keep scores and choices."""
+
+        def scoring(system: System) -> AnyPlan:
+            lists, state = {}, self.states[system.name]
+            for which in self.inputs:
+                lists[which] = yield from self._featurized(system.feature_set, which)
+            models = [str(self.folder.path / m) for m in state["models"]]
+            tasks = [score_task(system, w, self.inputs[w], lists[w], models, self.options) for w in self.inputs]
+            keep_scores(self.folder, system, state, dict(zip(self.inputs, (yield tasks), strict=True)))
+
+        def is_scored(system: System) -> bool:
+            runs = self.states[system.name].get("scores", [{"": {}}])
+            return (
+                all(metrics <= set(of) for run in runs for of in run.values()) and self.folder.named("choices", system).exists()
+            )
+
+        plans = {system.name: scoring(system) for system in self.systems if not is_scored(system)}
+        if plans:
+            self.report("scoring")
+            workers.run(Schedule(plans, workers.size, self.watch), report=self.report)
 
 
 def compare(
@@ -155,7 +305,7 @@ def compare(
     """
     options, folder = options or CompareOptions(), Folder(Path(run), files or ResourceFiles())
     systems = all_systems(options, FeatureMaker(folder.files).registry)
-    if (given := folder.flags()) and not any(system.is_featurized for system in systems):
+    if (given := as_words(folder.files)) and not any(system.is_featurized for system in systems):
         raise InputError(f"{given[0]}: expected systems with features, as large/pro, found none; add one, or leave it out")
     names = [system.name for system in systems]
     options = replace(options, baseline={n.lower(): n for n in names}.get(options.baseline.lower(), options.baseline))
@@ -163,12 +313,21 @@ def compare(
         raise InputError(f"--baseline: expected one of the compared systems ({', '.join(names)}), found {options.baseline!r}")
     if folder.path.is_dir() and isinstance(earlier := read_json(folder.path / "config.json"), dict):
         refuse_newer(str(folder.path), earlier.get("boostfeat"), "compare", VERSION)
-    inputs = {which: _describe(paths[which], options) for which in ("dev", "select", *reported_lists(paths)) if which in paths}
+    inputs = {which: _checked(paths[which], options) for which in ("dev", "select", *reported_lists(paths)) if which in paths}
     _check_together({which: inputs[which]["path"] for which in inputs}, allow_missing=allow_missing, force=force, warn=warn)
+    lists = [paths["dev"], *(part for which in list(inputs)[1:] for part in (f"--{which.rstrip('0123456789')}", paths[which]))]
+    command = shlex.join(["boostfeat", "compare", *lists, *as_words(options), *given, "-o", str(folder.path)])
     with only_writer(folder.path):
-        return _compared(
-            folder, systems, paths, inputs, options, threads=threads, force=force, report=report, warn=warn, watch=watch
-        )
+        folder.make()
+        sha256 = {which: inputs[which]["sha256"] for which in inputs}
+        made_from = {s.name: settings(s, options, sha256, folder.digests(s.feature_set)) for s in systems}
+        states = {s.name: folder.finished(s, made_from[s.name], force=force) for s in systems}  # before any work
+        comparison = Comparison(folder, systems, states, inputs, options, command, report, warn, watch)
+        metrics = set(comparison.write_config()["signatures"])
+        with Workers(max(1, threads)) as workers:
+            comparison.train(workers)
+            comparison.score(workers, metrics)
+        return comparison.finish()
 
 
 def _check_together(paths: Mapping[str, str], *, allow_missing: bool, force: bool, warn: Report) -> None:
@@ -185,65 +344,8 @@ def _check_together(paths: Mapping[str, str], *, allow_missing: bool, force: boo
         warn(str(two))
 
 
-def _compared(
-    folder: Folder,
-    systems: Sequence[System],
-    paths: Mapping[str, str],
-    inputs: Mapping[str, Any],
-    options: CompareOptions,
-    *,
-    threads: int,
-    force: bool,
-    report: Report,
-    warn: Report,
-    watch: Watch,
-) -> Results:
-    """Train, score and test the systems, in a folder that is ours."""
-    folder.make()
-    states: dict[str, dict[str, Any]] = {}
-    for system in systems:  # all leftovers are looked at before any work
-        made_from = _made_from(system, inputs, options, folder)
-        states[system.name] = folder.finished(system, made_from, force=force) or {"made_from": made_from}
-    config = _config(paths, inputs, systems, folder, options)
-    write_json(folder.path / "config.json", config)
-    with Workers(max(1, threads)) as workers:
-        _train_all(folder, systems, states, inputs, options, workers, report=report, warn=warn, watch=watch)
-        wanted = set(config["signatures"])
-        todo = [s for s in systems if not _scored(states[s.name], wanted) or not folder.named("choices", s).exists()]
-        if todo:
-            _score_all(folder, todo, states, inputs, options, workers, report=report, watch=watch)
-    return finish_comparison(folder, systems, states, inputs, options, config=config, report=report)
-
-
-def finish_comparison(
-    folder: Folder,
-    systems: Sequence[System],
-    states: Mapping[str, Mapping[str, Any]],
-    inputs: Mapping[str, Any],
-    options: CompareOptions,
-    *,
-    config: Mapping[str, Any] | None = None,
-    command: str = "",
-    report: Report,
-) -> Results:
-    """Test what has been scored for significance, and write results.json and the tables (and config.json, if it is not there)."""
-    report("significance")
-    if config is None:
-        config = about_run(command, inputs, systems, options)
-        write_json(folder.path / "config.json", config)
-    rows = {which: _choice_rows(folder, systems, states, which, inputs, options) for which in reported_lists(inputs)}
-    how: dict[str, Any] = {"metric": options.metric, "baseline": options.baseline}
-    results = tabulate(systems, states, rows, **how, trials=options.trials, seed=options.seed)
-    note_same_models(folder, results)
-    write_json(folder.path / "results.json", results)
-    for name, text in (("table.md", markdown_table(results, config["signatures"])), ("table.tex", latex_table(results))):
-        with open_output(folder.path / name) as stream:
-            stream.write(text.encode())
-    return results
-
-
 def note_same_models(folder: Folder, results: Results) -> None:
-    """Rows that are one run get ``same_as``, the name of the first of them: two names do not make two results."""
+    """Give rows that are one run ``same_as``, the name of the first of them: two names do not make two results."""
     first: dict[str, str] = {}
     for row in results:
         if row["model"]:
@@ -254,147 +356,11 @@ def note_same_models(folder: Folder, results: Results) -> None:
                 row["same_as"] = other
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Training: by workers, with dev and select only
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def _train_all(
-    folder: Folder,
-    systems: Sequence[System],
-    states: dict[str, dict[str, Any]],
-    inputs: Mapping[str, Any],
-    options: CompareOptions,
-    workers: Workers,
-    *,
-    report: Report,
-    warn: Report,
-    watch: Watch,
-) -> None:
-    """Train the systems that are not finished, all together; keep each as soon as it is done."""
-    kept, said = KeptFits.of(folder.path), dict[str, str]()
-    plans: dict[str, AnyPlan] = {}
-
-    def training(system: System) -> AnyPlan:
-        state = yield from _training(folder, system, inputs, options, kept, said, warn)
-        states[system.name] |= state
-        write_json(folder.named("systems", system), states[system.name])
-        report(_trained(system, state, options.metric))
-
-    for system in systems:
-        watch(system.name, 0, 0, None)
-        if "chosen" in states[system.name]:
-            report(f"{system.name}: finished already")
-        else:
-            plans[system.name] = training(system)
-    workers.run(Schedule(plans, workers.size, watch), report=report)
-
-
-def _trained(system: System, state: Mapping[str, Any], metric: str) -> str:
-    """A line of what came of a system."""
-    if not state["tried"]:
-        return f"{system.name}: nothing to train"
-    best = state["chosen_by"]
-    fits = f"{len(state['tried'])} fits, " if state["tried"][1:] else ""
-    return f"{system.name}: {shown(metric)} {best:.2f} on select ({fits}{state['search_seconds']:.1f} s)"
-
-
-def _training(
-    folder: Folder, system: System, inputs: Any, options: CompareOptions, kept: KeptFits, said: dict[str, str], warn: Report
-) -> AnyPlan:
-    """The plan that trains a system: its features, its search, its further runs. Gives what is kept of it."""
-    lists: dict[str, str] = {}
-    for which in ("dev", "select"):
-        lists[which] = yield from _featurized(folder, system.feature_set, which, inputs, options)
-    dev = read_store(lists["dev"])
-    if system.method == "decoder":
-        features = len(dev.global_names) + len(dev.sparse_names)
-        nothing = {"seconds": 0.0, "search_seconds": 0.0, "peak_mb": round(peak_mb(), 1)}
-        return {"chosen": {}, "tried": [], "models": [], "features": features, "trees": 0, **nothing}
-    new = range_warnings(dev, said)
-    said |= new
-    for line in new.values():
-        warn(line)
-    made = {which: folder.made_from(system.feature_set, which, inputs, options) for which in lists}
-    lists_from = {"features": system.feature_set, **made}
-    sign = metric_of(options.metric, read_store(lists["select"])).sign
-    found: Found = yield from search_plan(
-        system, options, sign=sign, runs=options.runs, task_of=lambda fit: FitTask(fit, lists, lists_from, options, kept)
-    )
-    plan = FeaturePlan.load(Path(lists["dev"]).with_name("vocab.json")) if system.is_featurized else None
-    models = [found.model, *(fitted.model for fitted in found.more)]
-    for r, model in enumerate(models):
-        with_plan(model, plan).save(folder.named("models", system, r))
-    first = found.model
-    return {
-        "chosen": {**found.params, **({"rounds": len(first.trees)} if system.level else {})},
-        "tried": found.tried,
-        "chosen_by": found.select,
-        "models": [str(folder.named("models", system, r).relative_to(folder.path)) for r in range(len(models))],
-        "features": sum(w != 0 for w in first.weights.values()) + len(first.trees),
-        "trees": len(first.trees),
-        "active": active_features(first, dev),
-        "epochs": len(first.history),
-        "seconds": round(found.seconds, 3),
-        "search_seconds": round(found.search_seconds, 3),
-        "peak_mb": round(found.peak_mb, 1),
-    }
-
-
-def _featurized(
-    folder: Folder, feature_set: str, which: str, inputs: Any, options: CompareOptions
-) -> Generator[list[FeatureTask], list[Any], str]:
-    """The path of a list with a set of features, which is made where it is not there yet."""
-    path = folder.list_of(feature_set, which, inputs)
-    if feature_set not in OWN:
-        made_from = folder.made_from(feature_set, which, inputs, options)
-        yield [FeatureTask(feature_set, which, inputs[which]["path"], path, made_from, options, folder.files)]
-    return path
-
-
 def active_features(model: Model, nbest: NBest) -> dict[str, int]:
-    """How many weights that are not 0 each template has; decoder: of the features that came with the list [EMR13 Table 2]."""
+    """Count the weights that are not 0 by template; decoder: of the features that came with the list [EMR13 Table 2]."""
     plan, of_list = plan_of(model), {name: template for name, (template, _) in feature_kinds(nbest).items()}
     kinds = of_list | {name: e.name for e in (plan.entries if plan else ()) for name in e.features or ()}
     return dict(Counter(kinds.get(name, "decoder") for name, weight in model.weights.items() if weight))
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Scoring: after all choices are final
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def _scored(state: Mapping[str, Any], metrics: set[str]) -> bool:
-    """Has a system been scored by these metrics?"""
-    return "scores" in state and all(metrics <= set(scores) for run in state["scores"] for scores in run.values())
-
-
-def _score_all(
-    folder: Folder,
-    systems: Sequence[System],
-    states: Any,
-    inputs: Any,
-    options: CompareOptions,
-    workers: Workers,
-    *,
-    report: Report,
-    watch: Watch,
-) -> None:
-    """Score the systems' models on all lists; keep scores and choices."""
-
-    def scoring(system: System) -> AnyPlan:
-        lists = {}
-        for which in inputs:
-            lists[which] = yield from _featurized(folder, system.feature_set, which, inputs, options)
-        models = [str(folder.path / m) for m in states[system.name]["models"]]
-        found = yield [
-            ScoreTask(system, which, inputs[which]["path"], lists[which], models, options, inputs[which]["hypotheses"])
-            for which in inputs
-        ]
-        keep_scores(folder, system, states[system.name], dict(zip(inputs, found, strict=True)))
-
-    report("scoring")
-    workers.run(Schedule({s.name: scoring(s) for s in systems}, workers.size, watch), report=report)
 
 
 def keep_scores(folder: Folder, system: System, state: dict[str, Any], found: Mapping[str, list[dict[str, Any]]]) -> None:
@@ -409,36 +375,26 @@ def keep_scores(folder: Folder, system: System, state: dict[str, Any], found: Ma
     write_json(folder.named("systems", system), state)
 
 
-def _choice_rows(
-    folder: Folder, systems: Sequence[System], states: Any, which: str, inputs: Any, options: CompareOptions
-) -> Rows:
-    """Statistics rows of each system's choices on the list that is reported, of all metrics."""
-    nbest = read_store(inputs[which]["path"])
-    scorer, metrics = Scorer(nbest), reported(options, nbest)
-
-    def rows(file: str) -> Array:
-        within = np.array(json.loads((folder.path / file).read_bytes())[which])
-        chosen = np.where(within >= 0, within + nbest.hyp_ptr[:-1], -1)
-        return np.concatenate([exact_sums(scorer.rows(chosen, metric)) for metric in metrics], axis=1)
-
-    found = {system.name: np.stack([rows(file) for file in states[system.name]["choices"]]) for system in systems}
-    return Rows(tuple(metrics), found)
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # What it takes to make it again
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _describe(path: str, options: CompareOptions) -> dict[str, Any]:
-    """What identifies a list; it must have sentences, and what metrics need."""
-    if path == "-":
-        raise InputError("compare: expected files, found '-'; a list is read several times")
+def described(path: str | Path, nbest: NBest) -> dict[str, Any]:
+    """Return what identifies a list."""
     try:
         with open(path, "rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise cannot_read(path, error) from None
+        raise cannot_read(str(path), error) from None
+    sizes = {"sentences": len(nbest), "hypotheses": nbest.n_hyps, "n_refs": Scorer(nbest).n_refs}
+    return {"path": os.path.abspath(path), "sha256": sha256, **sizes}
+
+
+def _checked(path: str, options: CompareOptions) -> dict[str, Any]:
+    """Return what identifies a list; it must have sentences, and what metrics need."""
+    if path == "-":
+        raise InputError("compare: expected files, found '-'; a list is read several times")
     nbest = read_store(path)
     if not len(nbest):
         raise InputError(f"{path}: expected a list with sentences, found none; import it with -r REF")
@@ -447,69 +403,32 @@ def _describe(path: str, options: CompareOptions) -> dict[str, Any]:
             metric.check(nbest)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    sizes = {"sentences": len(nbest), "hypotheses": nbest.n_hyps}
-    return {"path": os.path.abspath(path), "sha256": sha256, **sizes, "n_refs": Scorer(nbest).n_refs}
-
-
-def _signatures(path: str, options: CompareOptions) -> dict[str, str]:
-    """What the numbers of each metric mean that is reported of a list."""
-    nbest = read_store(path)
-    return {m.name: m.signature(Scorer(nbest).n_refs, nbest.tokenizer) for m in reported(options, nbest)}
-
-
-def _made_from(system: System, inputs: Mapping[str, Any], options: CompareOptions, folder: Folder) -> dict[str, Any]:
-    """All that a system's numbers depend on."""
-    lists = {which: inputs[which]["sha256"] for which in inputs}
-    return settings(system, options, lists, folder.digests(system.feature_set))
+    return described(path, nbest)
 
 
 def settings(
     system: System, options: CompareOptions, inputs: Mapping[str, Any], resources: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """A system's settings in a comparison, and what it is made from."""
-    what = {
+    """Return all that a system's numbers depend on: its settings in a comparison, and what it is made from."""
+    return as_read({
         **inputs,
         **{name: getattr(options, name) for name in ("runs", "search", "metric", "rounds", "seed")},
-        **({} if options.gain == "bleu" else {"gain": options.gain}),
-        **({} if options.min_count is None else {"min_count": options.min_count}),
+        **_unusual(options),
         "resources": resources or None,
         "system": asdict(system),
         "boosting": asdict(boost_options(system, options, {})) if system.level else None,
         "grid": [stage.to_json() for stage in stages(system)],
         "version": __version__,
-    }
-    made_from: dict[str, Any] = json.loads(json.dumps(what))  # tuples become lists, as they are when read back
-    return made_from
+    })  # fmt: skip
+
+
+def _unusual(options: CompareOptions) -> dict[str, Any]:
+    """Return gain and least count of features where they are not the usual ones."""
+    gain = {} if options.gain == "bleu" else {"gain": options.gain}
+    return gain | ({} if options.min_count is None else {"min_count": options.min_count})
 
 
 def _changed(name: str, old: Any, new: Any) -> str:
     if name in ("dev", "select") or name.startswith("test"):
         return f"another {name} list"
     return f"{name} {clip_json(old)}, not {clip_json(new)}"
-
-
-def _config(
-    paths: Mapping[str, str], inputs: Any, systems: Sequence[System], folder: Folder, options: CompareOptions
-) -> dict[str, Any]:
-    """config.json: command, options, seeds, hashes of inputs, signatures of metrics, versions, the grid."""
-    lists = [paths["dev"], *(part for which in list(inputs)[1:] for part in (f"--{which.rstrip('0123456789')}", paths[which]))]
-    words = ["boostfeat", "compare", *lists, *options.flags(), *folder.flags(), "-o", str(folder.path)]
-    return about_run(shlex.join(words), inputs, systems, options)
-
-
-def about_run(command: str, inputs: Mapping[str, Any], systems: Sequence[System], options: CompareOptions) -> dict[str, Any]:
-    """config.json of a command with these inputs."""
-    return {
-        "boostfeat": f"compare/{VERSION}",
-        "version": __version__,
-        "command": command,
-        "options": asdict(options),
-        "systems": [asdict(system) for system in systems],
-        "seeds": [options.seed + r for r in range(options.runs)],
-        "test_seed": SEED,
-        "inputs": inputs,
-        "signatures": _signatures(inputs[reported_lists(inputs)[0]]["path"], options),
-        "versions": {**{name: version(name) for name in VERSIONS}, "python": platform.python_version()},
-        "grid": {system.name: [stage.to_json() for stage in stages(system)] for system in systems},
-        "trials": options.trials,
-    }

@@ -234,6 +234,11 @@ def stages(system: System) -> tuple[Stage, ...]:
     return tuple(stage for stage in open_stages if stage.grid)
 
 
+def first_of_grid(system: System) -> dict[str, Any]:
+    """Return the first value of every hyper-parameter, its default."""
+    return {name: values[0] for stage in stages(system) for name, values in stage.grid.items()}
+
+
 def boost_options(system: System, options: CompareOptions, params: Mapping[str, Any]) -> BoostOptions:
     """The system's recipe with what its name, the comparison and the search change."""
     rounds = {"rounds": 0} if system.method == LINEAR else {} if options.rounds is None else {"rounds": options.rounds}
@@ -319,14 +324,10 @@ class Fitted:
 class Found:
     """What the search chose, and all it tried."""
 
-    model: Model
     params: dict[str, Any]
     tried: list[dict[str, Any]]  # {params, select} and, where only part of dev was used, {dev: share}
-    select: float  # the metric on select of what was chosen
-    seconds: float = 0.0  # of the training that was chosen
-    search_seconds: float = 0.0  # of all that it fitted
-    peak_mb: float = 0.0
-    more: tuple[Fitted, ...] = ()  # with other seeds
+    runs: tuple[Fitted, ...]  # of what was chosen: with the seed of the comparison, and with others
+    fits: tuple[Fitted, ...]  # all
 
 
 Report = Callable[[str], None]
@@ -342,29 +343,23 @@ def search_plan(
     all. folds: settings of pairs by three folds of dev, as [TA13] does by cross-validation, others as grid. none: the
     defaults. ``sign`` is 1 where the metric is better when higher, else -1. Fits are asked for as ``task_of`` makes them.
     """
-    memo: dict[str, Fitted] = {}
-    tried: list[dict[str, Any]] = []
+    fitted: dict[str, Fitted] = {}  # by what they are made from
+    tried: dict[str, dict[str, Any]] = {}
 
     def gains(points: list[dict[str, Any]], stage: Stage, share: float = 1.0) -> Generator[list[Any], list[Fitted], list[float]]:
         whole = [Fit(system, point, options.seed, share) for point in points]
         fits = whole if stage.method is None else [fit.by(stage.method) for fit in whole]
         folds = FOLDS if options.search == "folds" and stage.grid and set(stage.grid) <= set(PAIRS) else ()
-        parts = {k: [replace(fit, fold=fold) for fold in folds] or [fit] for k, fit in enumerate(fits)}
-        new = list(
-            {repr(fit.made_from): fit for part in parts.values() for fit in part if repr(fit.made_from) not in memo}.values()
-        )
-        memo.update(
-            (repr(fit.made_from), fitted)
-            for fit, fitted in zip(new, (yield [task_of(fit) for fit in new]) if new else (), strict=True)
-        )
-        found = [float(np.mean([memo[repr(fit.made_from)].select for fit in part])) for part in parts.values()]
-        for fit, part, value in zip(fits, parts.values(), found, strict=True):
-            if any(one in new for one in part):
-                more = {"folds": len(folds)} if folds else {} if share == 1.0 else {"dev": share}
-                tried.append({"params": dict(fit.params), "select": value, **more})
+        parts = [[replace(fit, fold=fold) for fold in folds] or [fit] for fit in fits]
+        asked = {repr(fit.made_from): fit for part in parts for fit in part}
+        fitted.update(zip(asked, (yield [task_of(fit) for fit in asked.values()]), strict=True))
+        found = [float(np.mean([fitted[repr(fit.made_from)].select for fit in part])) for part in parts]
+        more = {"folds": len(folds)} if folds else {} if share == 1.0 else {"dev": share}
+        for part, value in zip(parts, found, strict=True):
+            tried.setdefault(repr(part[0].made_from), {"params": dict(part[0].params), "select": value, **more})
         return [sign * value for value in found]
 
-    chosen = {name: values[0] for stage in stages(system) for name, values in stage.grid.items()}
+    chosen = first_of_grid(system)
     for stage in stages(system) if options.search != "none" else ():
         points, share = stage.points(chosen), {"halving": 0.25}.get(options.search, 1.0)
         while share < 1.0 and len(points) > 2:
@@ -373,11 +368,9 @@ def search_plan(
         found = yield from gains(points, stage)
         chosen = points[int(np.argmax(found))]
     yield from gains([chosen], Stage({}))
-    first = memo[repr(Fit(system, chosen, options.seed).made_from)]
-    more = tuple((yield [task_of(Fit(system, chosen, options.seed + r)) for r in range(1, runs)]) if runs > 1 else ())
-    every = [*memo.values(), *more]
-    return Found(first.model, chosen, tried, first.select, float(np.mean([f.seconds for f in (first, *more)])),
-                 sum(f.seconds for f in every), max(f.peak_mb for f in every), more)  # fmt: skip
+    first = fitted[repr(Fit(system, chosen, options.seed).made_from)]
+    more = (yield [task_of(Fit(system, chosen, options.seed + r)) for r in range(1, runs)]) if runs > 1 else []
+    return Found(chosen, list(tried.values()), (first, *more), (*fitted.values(), *more))
 
 
 def fitted_here(fit_: Fit, dev: NBest, scorer: Scorer, options: CompareOptions, *, threads: int = 1) -> Fitted:

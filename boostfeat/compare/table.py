@@ -70,7 +70,6 @@ def tabulate(
         runs, first = state["scores"], tested[reported][name]
         of = {which: _mean([scores[which] for scores in runs]) for which in runs[0]}
         several = {"tests": {w: {**of[w], **tested[w][name]} for w in rows}, "mean": _mean([of[w] for w in rows])}
-        timed = "search_seconds" in state  # release 0.1 kept the time of the search only
         sd = {m: float(np.std([s[reported][m] for s in runs], ddof=1)) for m in first["confidences"]} if runs[1:] else None
         results.append({
             "name": name,
@@ -87,9 +86,7 @@ def tabulate(
             **(several if len(rows) > 1 else {}),
             "reported": reported,
             **first,
-            "seconds": state["seconds"] if timed else None,
-            "search_seconds": state["search_seconds" if timed else "seconds"],
-            "peak_mb": state["peak_mb"],
+            **{key: state[key] for key in ("seconds", "search_seconds", "peak_mb")},
             "chosen": state["chosen"],
             "tried": state["tried"],
             "runs": [{"seed": seed + r, **scores} for r, scores in enumerate(runs)],

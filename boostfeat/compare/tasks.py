@@ -1,11 +1,15 @@
-"""What a comparison has workers do: lists with features, fits, and scores. Each knows whether it has been done already."""
+"""Work of a comparison, done in worker processes: lists with features, fits and scores. What is done already is not done again.
+
+A plan is a generator that yields a list of tasks and is sent their results, in the same order; what it returns is its result.
+So results do not depend on how many workers there are, nor on who is done first.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from importlib.metadata import version
@@ -38,27 +42,124 @@ VERSIONS = ("numpy", "scipy", "lightgbm", "sacrebleu", "numba")
 SUFFIX = ".json.gz"
 ALWAYS = ("bleu", "bleu-sbp")  # where there are references
 METRICS = (*ALWAYS, "chrf", "ter")  # where nothing is said
-CODE, VOCAB = "code", "vocab.json"
+VOCAB = "vocab.json"
+
+AnyPlan = Generator[Sequence["Task"], list[Any], Any]
+Watch = Callable[[str, int, int, Any], None]  # a plan's name, tasks done and asked for, the last result or None
 
 
-def reported(options: CompareOptions, nbest: NBest) -> list[Metric]:
-    """The metrics that are reported of a list, the one that chooses included."""
-    names = [*(ALWAYS if nbest.has_stats else ()), options.metric]
-    if options.metrics is None:
-        names += [*(METRICS if nbest.has_stats else ()), *nbest.quality.names]
-    return list({m.name: m for m in metrics_of([*names, *(options.metrics or "").split(",")], nbest)}.values())
+# ---------------------------------------------------------------------------------------------------------------------
+# Plans of several systems, carried out together
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Task:
+    """A call for a worker, known by its key; ``function`` gets the arguments, the number of threads, and ``report``."""
+
+    key: str
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    cost: float  # of it and of what waits for it, beside others: what takes longest starts first
+    known: Callable[[], Any] = lambda: None  # returns its result, where it is there already
+    keep: Callable[[Any, float], Any] = lambda result, peak_mb: result  # returns what the plan is sent
+
+
+@dataclass
+class _Asked:
+    """A plan and what it waits for."""
+
+    plan: AnyPlan
+    waiting: dict[int, str] = field(default_factory=dict)  # place of a task -> its key
+    results: list[Any] = field(default_factory=list)
+    done: int = 0
+    total: int = 0
+
+
+@dataclass
+class Schedule:
+    """The jobs of plans by name, for ``Workers.run``; ``found`` has what plans returned. Equal tasks of two plans are one job."""
+
+    plans: Mapping[str, AnyPlan]
+    threads: int
+    watch: Watch = lambda name, done, total, result: None
+    found: dict[str, Any] = field(default_factory=dict)
+    _asked: dict[str, _Asked] = field(default_factory=dict)
+    _ready: dict[str, tuple[Task, str]] = field(default_factory=dict)  # key -> the task, and the plan that asked first
+    _running: dict[str, Task] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, plan in self.plans.items():
+            self._asked[name] = _Asked(plan)
+            self._send(name, None)
+
+    def take(self, running: int) -> Job | None:
+        """Return the job that may take longest. Threads that no other task has use for are its own."""
+        if not self._ready:
+            return None
+        key = max(self._ready, key=lambda key: self._ready[key][0].cost)  # of equals, what was asked for first
+        threads = max(1, self.threads // (running + len(self._ready)))
+        task, name = self._ready.pop(key)
+        self._running[key] = task
+        return Job(key, name, task.function, (*task.args, threads))
+
+    def done(self, job: Job, result: Any, peak_mb: float) -> None:
+        """Hand a result to all plans that wait for it, and let those go on that wait for nothing else."""
+        finished = self._running.pop(job.key).keep(result, peak_mb)
+        for name, asked in self._asked.items():
+            places = [place for place, wanted in asked.waiting.items() if wanted == job.key]
+            for place in places:
+                del asked.waiting[place]
+                asked.results[place] = finished
+                asked.done += 1
+                self.watch(name, asked.done, asked.total, finished)
+            if places and not asked.waiting:
+                self._send(name, asked.results)
+
+    def _send(self, name: str, results: list[Any] | None) -> None:
+        """Let a plan go on, as far as it can with what is known."""
+        asked = self._asked[name]
+        while True:
+            try:
+                tasks = next(asked.plan) if results is None else asked.plan.send(results)
+            except StopIteration as end:
+                self.found[name] = end.value
+                return
+            asked.results, asked.total = [None] * len(tasks), asked.total + len(tasks)
+            for place, task in enumerate(tasks):
+                waits = task.key in self._running or task.key in self._ready
+                if not waits and (known := task.known()) is not None:
+                    asked.results[place] = known
+                    asked.done += 1
+                    continue
+                asked.waiting[place] = task.key
+                if not waits:
+                    self._ready[task.key] = task, name
+            self.watch(name, asked.done, asked.total, None)
+            if asked.waiting:
+                return
+            results = asked.results
 
 
 @lru_cache(maxsize=4)
 def _opened(path: str) -> NBest:
-    """A mapped list, which jobs of a worker share."""
+    """Return a mapped list, which jobs of a worker share."""
     return read_store(path)
 
 
 @lru_cache(maxsize=4)
 def _scorer(path: str) -> Scorer:
-    """It keeps the statistics of hypotheses that several systems choose."""
+    """Return what keeps the statistics of hypotheses that several systems choose."""
     return Scorer(_opened(path))
+
+
+@lru_cache
+def code_digest() -> str:
+    """Return a digest of this package and of what its numbers come from: other code is asked anew."""
+    package = Path(__file__).parents[1]
+    parts = [f"{name} {version(name)}" for name in VERSIONS]
+    parts += [f"{p.relative_to(package)} {hashlib.sha256(p.read_bytes()).hexdigest()}" for p in sorted(package.rglob("*.py"))]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -66,59 +167,37 @@ def _scorer(path: str) -> Scorer:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class FeatureTask:
-    """A list with a set of features; dev teaches the vocab, which gives the other lists the same columns."""
+def feature_task(
+    feature_set: str,
+    which: str,
+    source: str,
+    path: str,
+    made_from: Mapping[str, Any],
+    options: CompareOptions,
+    files: ResourceFiles,
+) -> Task:
+    """Return the task of a list with a set of features; it is taken from a run beside this one where it is there."""
+    here, mark = Path(path).absolute(), {**made_from, "code": code_digest()}
 
-    feature_set: str
-    which: str
-    source: str
-    path: str
-    made_from: Mapping[str, Any]
-    options: CompareOptions
-    files: ResourceFiles
-
-    cost = 100.0  # what needs the list waits for it
-
-    @property
-    def key(self) -> str:
-        return self.path
-
-    @property
-    def mark(self) -> Path:
-        return Path(self.path).with_suffix(".json")
-
-    def known(self) -> str | None:
-        """The list, if it is there, or in a run beside this one; then it is here afterwards."""
-        own = read_json(self.mark) if Path(self.path).exists() else None
-        if isinstance(own, dict) and {name: own[name] for name in own if name != CODE} == self.made_from:
-            return self.path
-        here = Path(self.path).absolute()
-        for other in sorted(here.parents[3].glob(f"*/features/{self.feature_set}/{here.name}")):
-            mark = other.with_suffix(".json")
-            if read_json(mark) == self._mark():
-                here.parent.mkdir(parents=True, exist_ok=True)
-                for name in (here.name, *([VOCAB] if self.which == "dev" else [])):
-                    with atomic_path(here.with_name(name)) as copy:
-                        shutil.copyfile(other.with_name(name), copy)
-                if read_json(mark) == self._mark():  # else another run has begun to make it anew
-                    return self.finish(None, 0.0)
+    def known() -> str | None:
+        for place in (here, *sorted(here.parents[3].glob(f"*/features/{feature_set}/{here.name}"))):
+            if not place.exists() or read_json(place.with_suffix(".json")) != mark:
+                continue
+            if place == here:
+                return path
+            here.parent.mkdir(parents=True, exist_ok=True)
+            for name in (here.name, *([VOCAB] if which == "dev" else [])):
+                with atomic_path(here.with_name(name)) as copy:
+                    shutil.copyfile(place.with_name(name), copy)
+            if read_json(place.with_suffix(".json")) == mark:  # else another run has begun to make it anew
+                return keep(None, 0.0)
         return None
 
-    def _mark(self) -> dict[str, Any]:
-        """Within a run the version says how a list was made; one from elsewhere may be of another commit."""
-        return {**self.made_from, CODE: code_digest()}
+    def keep(result: None, peak_mb: float) -> str:
+        write_json(here.with_suffix(".json"), mark)
+        return path
 
-    def job(self, name: str, threads: int) -> Job:
-        Path(self.path).parent.mkdir(parents=True, exist_ok=True)
-        self.mark.unlink(missing_ok=True)  # until the list is there
-        o = self.options
-        how = (self.feature_set, self.which, o.seed, threads, o.gain, o.min_count, self.files)
-        return Job(self.key, name, write_featurized, (self.source, self.path, *how))
-
-    def finish(self, result: None, peak_mb: float) -> str:
-        write_json(self.mark, self._mark())
-        return self.path
+    return Task(path, write_featurized, (source, path, feature_set, which, options, files), 100.0, known, keep)
 
 
 def write_featurized(
@@ -126,25 +205,25 @@ def write_featurized(
     path: str,
     feature_set: str,
     which: str,
-    seed: int,
+    options: CompareOptions,
+    files: ResourceFiles,
     threads: int,
-    gain: str = "bleu",
-    min_count: int | None = None,
-    files: ResourceFiles = ResourceFiles(),  # noqa: B008 (frozen)
     *,
     report: Report,
 ) -> None:
-    """Make the features of a list, by the vocab of dev if it is another."""
-    vocab, nbest = Path(path).with_name(VOCAB), read_store(source)
-    maker = FeatureMaker(files, seed=seed, threads=threads, say=report)
+    """Make the features of a list; dev teaches the vocab, which gives the other lists the same columns."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).with_suffix(".json").unlink(missing_ok=True)  # until the list is there
+    vocab, nbest, gain = Path(path).with_name(VOCAB), read_store(source), options.gain
+    maker = FeatureMaker(files, seed=options.seed, threads=threads, say=report)
     if which != "dev":
         maker.apply(nbest, FeaturePlan.load(vocab), to=path)
         return
-    plan, posterior = maker.plan(feature_set, min_count=min_count), None
+    plan, posterior = maker.plan(feature_set, min_count=options.min_count), None
     if any(maker.registry[entry.name].kind == "list" for entry in plan.entries):
-        linear = Model(fit_pro(nbest, gain=gain, seed=seed, threads=threads).weights)  # a better judge than its decoder
+        linear = Model(fit_pro(nbest, gain=gain, seed=options.seed, threads=threads).weights)  # a better judge than its decoder
         posterior = Posterior(model=linear.to_json())
-    gradient = partial(first_gradient, gain=gain, seed=seed, threads=threads)
+    gradient = partial(first_gradient, gain=gain, seed=options.seed, threads=threads)
     maker.learn(nbest, plan, posterior=posterior, gradient_of=gradient, to=path, keep=lambda learnt: learnt.save(vocab))
 
 
@@ -153,7 +232,7 @@ def write_featurized(
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-class _Kept(msgspec.Struct):
+class _KeptFit(msgspec.Struct):
     """A file of RUN/fits."""
 
     made_from: dict[str, Any]
@@ -163,34 +242,37 @@ class _Kept(msgspec.Struct):
     model: dict[str, Any]
 
 
-@lru_cache
-def code_digest() -> str:
-    """Of this package and of what its numbers come from: other code is asked anew."""
-    package = Path(__file__).parents[1]
-    parts = [f"{name} {version(name)}" for name in VERSIONS]
-    parts += [f"{p.relative_to(package)} {hashlib.sha256(p.read_bytes()).hexdigest()}" for p in sorted(package.rglob("*.py"))]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-def fit_made_from(fit: Fit, lists: Mapping[str, Any], options: CompareOptions) -> dict[str, Any]:
-    """All that a fit depends on; ``lists`` say what dev and select are made from."""
-    what = {
-        "lists": lists,
+def fit_task(fit: Fit, lists: Mapping[str, str], lists_from: Mapping[str, Any], options: CompareOptions, kept: KeptFits) -> Task:
+    """Return the task of a fit on lists of dev and select that are there; ``lists_from`` says what they are made from."""
+    system = fit.system
+    made_from = as_read({
+        "lists": lists_from,
         "fit": fit.made_from,
-        "boosting": _boosting(fit, options),
+        "boosting": repr(boost_options(system, options, fit.params)) if system.level else None,
         "gain": options.gain,
         "metric": options.metric,
         "code": code_digest(),
-    }
-    made_from: dict[str, Any] = json.loads(json.dumps(what))  # tuples become lists, as they are when read back
-    return made_from
+    })  # fmt: skip
+    key = key_of(made_from)
+
+    def keep(result: Any, peak_mb: float) -> Fitted:
+        model, select, seconds = result
+        fitted = Fitted(Model.from_json(model, key), select, round(seconds, 3), round(peak_mb, 1))
+        kept.keep(made_from, fitted)
+        return fitted
+
+    cost = 4.0 if system.level else {"pro": 3.0, "mert": 2.0}.get(system.method, 0.5)  # what others wait for comes early
+    return Task(key, fit_in_worker, (fit, dict(lists), options), cost, partial(kept.find, made_from), keep)
 
 
-def _boosting(fit: Fit, options: CompareOptions) -> str | None:
-    return repr(boost_options(fit.system, options, fit.params)) if fit.system.level else None
+def as_read(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a value as it is when it is read back: tuples become lists."""
+    result: dict[str, Any] = json.loads(json.dumps(value))
+    return result
 
 
 def key_of(made_from: Mapping[str, Any]) -> str:
+    """Return the name of what a fit is made from."""
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -199,7 +281,7 @@ class KeptFits:
     """RUN/fits: one file a fit, called after the digest of what it is made from. Those of runs beside this one are taken over."""
 
     folder: Path
-    beside: tuple[Path, ...] = field(default=())
+    beside: tuple[Path, ...] = ()
 
     @classmethod
     def of(cls, run: Path) -> KeptFits:
@@ -207,13 +289,10 @@ class KeptFits:
         own.mkdir(exist_ok=True)
         return cls(own, tuple(sorted(p for p in run.absolute().parent.glob("*/fits") if p != own.absolute())))
 
-    def path(self, key: str) -> Path:
-        return self.folder / f"{key}{SUFFIX}"
-
     def find(self, made_from: Mapping[str, Any]) -> Fitted | None:
-        """The fit, if it is here, or in a run beside this one; then it is here afterwards."""
+        """Return the fit, if it is here, or in a run beside this one; then it is here afterwards."""
         for folder in (self.folder, *self.beside):
-            fitted = _read(folder / f"{key_of(made_from)}{SUFFIX}", made_from)
+            fitted = _read_fit(folder / f"{key_of(made_from)}{SUFFIX}", made_from)
             if fitted is not None:
                 if folder != self.folder:
                     self.keep(made_from, fitted)
@@ -222,58 +301,19 @@ class KeptFits:
 
     def keep(self, made_from: Mapping[str, Any], fitted: Fitted) -> None:
         parts = {"select": fitted.select, "seconds": fitted.seconds, "peak_mb": fitted.peak_mb, "model": fitted.model.to_json()}
-        with open_output(self.path(key_of(made_from))) as stream:
+        with open_output(self.folder / f"{key_of(made_from)}{SUFFIX}") as stream:
             stream.write(json.dumps({"made_from": made_from, **parts}, ensure_ascii=False).encode())
 
 
-def _read(path: Path, made_from: Mapping[str, Any]) -> Fitted | None:
-    """The fit that is kept there; None where there is none, half of it, or another."""
+def _read_fit(path: Path, made_from: Mapping[str, Any]) -> Fitted | None:
+    """Return the fit that is kept there; None where there is none, half of it, or another."""
     try:
-        kept = msgspec.convert(parse_json(read_bytes(path)), _Kept) if path.exists() else None
+        kept = msgspec.convert(parse_json(read_bytes(path)), _KeptFit) if path.exists() else None
         if kept is None or kept.made_from != made_from:
             return None
         return Fitted(Model.from_json(kept.model, str(path)), kept.select, kept.seconds, kept.peak_mb)
     except (InputError, ValueError):  # msgspec's errors are ValueErrors
         return None
-
-
-@dataclass(frozen=True)
-class FitTask:
-    """A fit on lists that are there."""
-
-    fit: Fit
-    lists: Mapping[str, str]  # of dev and select
-    lists_from: Mapping[str, Any]  # what they are made from
-    options: CompareOptions
-    kept: KeptFits
-
-    @property
-    def made_from(self) -> dict[str, Any]:
-        return fit_made_from(self.fit, self.lists_from, self.options)
-
-    @property
-    def key(self) -> str:
-        return key_of(self.made_from)
-
-    @property
-    def cost(self) -> float:
-        """Return how long a fit takes beside others, by method; what other systems wait for comes early."""
-        system = self.fit.system
-        if system.level:
-            return 4.0
-        return {"pro": 3.0, "mert": 2.0}.get(system.method, 0.5)
-
-    def known(self) -> Fitted | None:
-        return self.kept.find(self.made_from)
-
-    def job(self, name: str, threads: int) -> Job:
-        return Job(self.key, name, fit_in_worker, (self.fit, dict(self.lists), self.options, threads))
-
-    def finish(self, result: Any, peak_mb: float) -> Fitted:
-        model, select, seconds = result
-        fitted = Fitted(Model.from_json(model, self.key), select, round(seconds, 3), round(peak_mb, 1))
-        self.kept.keep(self.made_from, fitted)
-        return fitted
 
 
 def fit_in_worker(
@@ -289,78 +329,55 @@ def fit_in_worker(
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ScoreTask:
-    """The scores of a system's models on a list, and what they choose."""
+def reported(options: CompareOptions, nbest: NBest) -> list[Metric]:
+    """Return the metrics that are reported of a list, the one that chooses included."""
+    names = [*(ALWAYS if nbest.has_stats else ()), options.metric]
+    if options.metrics is None:
+        names += [*(METRICS if nbest.has_stats else ()), *nbest.quality.names]
+    return list({m.name: m for m in metrics_of([*names, *(options.metrics or "").split(",")], nbest)}.values())
 
-    system: System
-    which: str
-    path: str  # of the list as it was given
-    featurized: str  # with the features of the system
-    models: Sequence[str]
-    options: CompareOptions
-    hypotheses: int
 
-    @property
-    def key(self) -> str:
-        return f"{self.system.name} on {self.which}"
-
-    @property
-    def cost(self) -> float:
-        return self.hypotheses * (2.0 if self.system.method == "mbr" else 1.0)
-
-    def known(self) -> None:
-        return None
-
-    def job(self, name: str, threads: int) -> Job:
-        return Job(
-            self.key, name, score_in_worker, (self.system, self.path, self.featurized, list(self.models), self.options, threads)
-        )
-
-    def finish(self, result: list[dict[str, Any]], peak_mb: float) -> list[dict[str, Any]]:
-        return result
+def score_task(
+    system: System, which: str, given: Mapping[str, Any], featurized: str, models: Sequence[str], options: CompareOptions
+) -> Task:
+    """Return the task of the scores of a system's models on a list, as it was given and with the system's features."""
+    cost = given["hypotheses"] * (2.0 if system.method == "mbr" else 1.0)
+    args = system, given["path"], featurized, list(models), options
+    return Task(f"{system.name} on {which}", score_in_worker, args, cost)
 
 
 def score_in_worker(
     system: System, path: str, featurized: str, models: Sequence[str], options: CompareOptions, threads: int, *, report: Report
 ) -> list[dict[str, Any]]:
-    """Of each run: all metrics on a list, and the chosen hypotheses, counted within their lists."""
+    """Return all metrics of each run on a list, and the chosen hypotheses, counted within their lists."""
     nbest, scorer = _opened(path), _scorer(path)
-    metrics, metric = reported(options, nbest), scorer.metric(options.metric)
     ends = _ends(path, options.metric)
     choices = [choose(system, Model.load(file), _opened(featurized), threads=threads) for file in models]
-    return [scores_of(scorer, chosen, metrics, metric, ends) for chosen in choices or [decoder_choice(nbest)]]
-
-
-def scores_of(
-    scorer: Scorer, chosen: I64, metrics: Sequence[Metric], metric: Metric, ends: tuple[float, float]
-) -> dict[str, Any]:
-    """What is kept of a choice: its scores, and the hypotheses, counted within their lists."""
-    within = np.where(chosen >= 0, chosen - scorer.nbest.hyp_ptr[:-1], -1).tolist()
-    return {"scores": _scores(scorer, chosen, metrics, metric, ends), "chosen": within}
+    return [scores_of(scorer, chosen, options, ends) for chosen in choices or [decoder_choice(nbest)]]
 
 
 @lru_cache(maxsize=4)
 def _ends(path: str, metric_name: str) -> tuple[float, float]:
-    """The scores of the decoder's choices and of the oracle's."""
+    """Return the scores of the decoder's choices and of the oracle's."""
     scorer = _scorer(path)
     metric = scorer.metric(metric_name)
     decoder, oracle = decoder_choice(scorer.nbest), oracle_choice(scorer.nbest, metric)
     return scorer.score(decoder, metric).score, scorer.score(oracle, metric).score
 
 
-def _scores(
-    scorer: Scorer, chosen: I64, metrics: Sequence[Metric], metric: Metric, ends: tuple[float, float]
-) -> dict[str, float | None]:
-    """All metrics; BLEU's length ratio, precision and brevity penalty; the share of the way from the decoder's score by the
-    metric to the oracle's.
+def scores_of(scorer: Scorer, chosen: I64, options: CompareOptions, ends: tuple[float, float]) -> dict[str, Any]:
+    """Return what is kept of a choice: the hypotheses, counted within their lists, and their scores.
+
+    These are all metrics; BLEU's length ratio, precision and brevity penalty; and the share of the way from the first of the two
+    ends, the decoder's score by the metric, to the second, the oracle's.
     """
-    out: dict[str, float | None] = {m.name: scorer.score(chosen, m).score for m in metrics}
+    metric = scorer.metric(options.metric)
+    scores: dict[str, float | None] = {m.name: scorer.score(chosen, m).score for m in reported(options, scorer.nbest)}
     lengths = scorer.stats(chosen)[:, [HYP_LEN, REF_LEN]].sum(axis=0) if scorer.nbest.has_stats else (0, 0)
-    out["length_ratio"] = float(lengths[0] / lengths[1]) if lengths[1] else None
+    scores["length_ratio"] = float(lengths[0] / lengths[1]) if lengths[1] else None
     if lengths[1]:
-        out["brevity"] = brevity_penalty(sum_stats(scorer.stats(chosen)))
-        out["precision"] = scorer.score(chosen, "bleu").score / out["brevity"] if out["brevity"] else None
+        scores["brevity"] = brevity_penalty(sum_stats(scorer.stats(chosen)))
+        scores["precision"] = scorer.score(chosen, "bleu").score / scores["brevity"] if scores["brevity"] else None
     way, gone = ends[1] - ends[0], scorer.score(chosen, metric).score - ends[0]
-    out["oracle_gap"] = gone / way if metric.sign * way > 0 else None
-    return out
+    scores["oracle_gap"] = gone / way if metric.sign * way > 0 else None
+    return {"scores": scores, "chosen": np.where(chosen >= 0, chosen - scorer.nbest.hyp_ptr[:-1], -1).tolist()}

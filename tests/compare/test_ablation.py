@@ -11,10 +11,12 @@ import pytest
 from synthetic import SyntheticOptions, write_lists
 
 from boostfeat.boosting.options import ABLATION, RECIPES, recipe
+from boostfeat.compare.comparison_options import as_words
 from boostfeat.compare.runner import CompareOptions, all_systems, compare
 from boostfeat.compare.systems import SYSTEMS, System, ablation_systems, boost_options
 from boostfeat.compare.table import markdown_table
 from boostfeat.compare.tasks import write_featurized
+from boostfeat.features.options import ResourceFiles
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.mbr import mbr_gains
 from boostfeat.lists.store import read_store
@@ -128,7 +130,7 @@ def test_the_command(boostfeat, lists, run, tmp_path, monkeypatch):
     assert err == (
         "boostfeat: --test: expected a list to report on, found none; give one, or --ablation to look at select only\n"
     )
-    flags = [flag for flag in OPTIONS.flags() if flag not in ("--baseline", "boost-local")]  # an ablation's default
+    flags = [flag for flag in as_words(OPTIONS) if flag not in ("--baseline", "boost-local")]  # an ablation's default
     code, out, err = boostfeat(*command, *flags, "-o", run, "-q", "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["systems"] == json.loads((run / "results.json").read_text())
@@ -143,7 +145,16 @@ def test_the_command(boostfeat, lists, run, tmp_path, monkeypatch):
 def test_consensus_in_compare_is_under_pro_as_learnt_on_dev(lists, tmp_path):
     """The vocab keeps the model for select and test."""
     for which in ("dev", "select"):
-        write_featurized(lists[which], str(tmp_path / f"{which}.nbest"), "length+consensus", which, 0, 1, report=print)
+        write_featurized(
+            lists[which],
+            str(tmp_path / f"{which}.nbest"),
+            "length+consensus",
+            which,
+            CompareOptions(),
+            ResourceFiles(),
+            1,
+            report=print,
+        )
     kept = json.loads((tmp_path / "vocab.json").read_text())["posterior"]
     dev, select = (read_store(lists[which]) for which in ("dev", "select"))
     pro = Model(fit_pro(dev, seed=0).weights)

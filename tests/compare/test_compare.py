@@ -21,10 +21,12 @@ from workers_here import WorkersHere
 from boostfeat.boosting.estimator import BoostReranker
 from boostfeat.boosting.induce import induce
 from boostfeat.boosting.options import recipe
+from boostfeat.compare import tasks
+from boostfeat.compare.comparison_options import as_words
 from boostfeat.compare.runner import CompareOptions, Folder, compare
-from boostfeat.compare.systems import SYSTEMS, fit, parse_systems
+from boostfeat.compare.systems import fit, parse_systems
 from boostfeat.compare.table import latex_table, markdown_table
-from boostfeat.compare.tasks import METRICS, FeatureTask, KeptFits, write_featurized
+from boostfeat.compare.tasks import METRICS, KeptFits, write_featurized
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import only_writer
 from boostfeat.core.processes import peak_mb
@@ -127,8 +129,8 @@ def test_config_is_enough_to_make_it_again(lists, whole):
     assert set(config["versions"]) == {"numpy", "scipy", "lightgbm", "sacrebleu", "numba", "python"}
     assert config["command"] == (
         f"boostfeat compare {lists['dev']} --select {lists['select']} --test {lists['test']} "
-        "--systems decoder,base-PRO,base/pro,boost-local --runs 2 --search none --gain bleu --metric bleu-sbp --rounds 3 --trials 200 "
-        f"--baseline base-PRO --seed 5 -o {whole}"
+        "--systems decoder,base-PRO,base/pro,boost-local --runs 2 --search none --metric bleu-sbp --rounds 3 --trials 200 "
+        f"--seed 5 -o {whole}"
     )
 
 
@@ -159,7 +161,7 @@ def without_measurements(run: Path) -> list[dict]:
 @pytest.mark.usefixtures("_workers_elsewhere")
 def test_killed_after_the_first_system_it_goes_on(lists, whole, tmp_path, monkeypatch):
     command = [sys.executable, "-m", "boostfeat", "compare", lists["dev"], "--select", lists["select"], "--test", lists["test"],
-               *PART.flags(), "-o", str(tmp_path / "run"), "--threads", "2"]  # fmt: skip
+               *as_words(PART), "-o", str(tmp_path / "run"), "--threads", "2"]  # fmt: skip
     running = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=ROOT)
     kept = tmp_path / "run/systems/decoder.json"
     deadline = time.monotonic() + 120
@@ -198,13 +200,6 @@ def test_another_comparison_is_refused(lists, whole, tmp_path):
         compare({**lists, "dev": other}, whole, OPTIONS)
     with pytest.raises(InputError, match="found decoder made with seed '5', not '6'"):
         compare(lists, whole, replace(OPTIONS, seed=6))
-
-
-def test_force_forgets_what_was_made_otherwise(whole):
-    folder, system = Folder(whole), SYSTEMS["decoder"]
-    made_from = json.loads((whole / "systems/decoder.json").read_text())["made_from"]
-    assert folder.finished(system, made_from, force=True) is not None
-    assert folder.finished(system, {**made_from, "seed": 6}, force=True) is None
 
 
 @pytest.fixture
@@ -262,13 +257,12 @@ def test_lists_with_features_are_taken_over_from_a_run_beside(lists, tmp_path, m
     compare(lists, tmp_path / "run", options)
     first, again = (tmp_path / run / "features" / "large" for run in ("run", "again"))
     with monkeypatch.context() as patch:
-        patch.setattr(FeatureTask, "job", lambda self, *how: pytest.fail(f"{self.path} is made anew"))
+        patch.setattr(tasks, "write_featurized", lambda source, path, *how, report: pytest.fail(f"{path} is made anew"))
         compare(lists, tmp_path / "again", options)
         assert {p.name: p.read_bytes() for p in first.iterdir()} == {p.name: p.read_bytes() for p in again.iterdir()}
         for run in (first, again):
             mark = json.loads((run / "dev.json").read_text())
             (run / "dev.json").write_text(json.dumps({**mark, "code": "of another commit"}))
-        compare(lists, tmp_path / "again", options)  # its own list is of the same version
         with pytest.raises(pytest.fail.Exception, match="made anew"):
             compare(lists, tmp_path / "third", options)
 
@@ -310,7 +304,7 @@ def test_grid_chooses_the_best_on_select_and_halving_spends_less(lists):
     assert len(found.tried) == 8
     best = max(found.tried, key=lambda t: t["select"])
     assert found.params == best["params"]
-    assert Scorer(select).score(found.model.predict(select), "bleu-sbp").score == best["select"]
+    assert Scorer(select).score(found.runs[0].model.predict(select), "bleu-sbp").score == best["select"]
     halved = search(system, dev, select, CompareOptions(search="halving"))
     assert [t.get("dev", 1.0) for t in halved.tried] == [0.25] * 8 + [0.5] * 4 + [1.0] * 2
     assert halved.params in [t["params"] for t in halved.tried[-2:]]
@@ -328,7 +322,7 @@ def test_folds_choose_the_settings_of_pairs(lists):
         part = dev.take(held_out)
         scores.append(Scorer(part).score(model.predict(part), "bleu-sbp").score)
     assert found.tried[3]["select"] == pytest.approx(np.mean(scores))
-    assert Scorer(select).score(found.model.predict(select), "bleu-sbp").score == found.select == found.tried[8]["select"]
+    assert Scorer(select).score(found.runs[0].model.predict(select), "bleu-sbp").score == found.runs[0].select == found.tried[8]["select"]
 
 
 def test_boosting_is_searched_in_stages(lists):
@@ -343,7 +337,17 @@ def test_boosting_is_searched_in_stages(lists):
 
 
 def test_the_command_prints_the_table_and_json(boostfeat, lists, whole):
-    command = ["compare", lists["dev"], "--select", lists["select"], "--test", lists["test"], *OPTIONS.flags(), "-o", str(whole)]
+    command = [
+        "compare",
+        lists["dev"],
+        "--select",
+        lists["select"],
+        "--test",
+        lists["test"],
+        *as_words(OPTIONS),
+        "-o",
+        str(whole),
+    ]
     code, out, err = boostfeat(*command, "-q")
     assert (code, err) == (0, "")
     lines = out.splitlines()
@@ -355,7 +359,17 @@ def test_the_command_prints_the_table_and_json(boostfeat, lists, whole):
 
 def test_columns_that_do_not_fit_are_left_out_by_name(boostfeat, lists, whole, monkeypatch):
     """A table of 15 columns on a terminal of 80 was folded to three characters a column; now the table that fits is printed."""
-    command = ["compare", lists["dev"], "--select", lists["select"], "--test", lists["test"], *OPTIONS.flags(), "-o", str(whole)]
+    command = [
+        "compare",
+        lists["dev"],
+        "--select",
+        lists["select"],
+        "--test",
+        lists["test"],
+        *as_words(OPTIONS),
+        "-o",
+        str(whole),
+    ]
     spared = ["MB", "p (boot)", "oracle gap", "length", "TER", "chrF", "dev", "seconds", "95%", "BLEU"]
     for columns, lost in ((200, []), (80, spared), (10, spared)):
         monkeypatch.setenv("COLUMNS", str(columns))
@@ -448,7 +462,17 @@ def test_lists_of_other_features_are_refused(lists, tmp_path):
 
 def test_wide_shows_all_columns(boostfeat, lists, whole, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
-    command = ["compare", lists["dev"], "--select", lists["select"], "--test", lists["test"], *OPTIONS.flags(), "-o", str(whole)]
+    command = [
+        "compare",
+        lists["dev"],
+        "--select",
+        lists["select"],
+        "--test",
+        lists["test"],
+        *as_words(OPTIONS),
+        "-o",
+        str(whole),
+    ]
     _, out, err = boostfeat(*command, "--wide")
     assert {"MB", "length", "TER"} <= set(out.splitlines()[0].split())
     assert "do not fit" not in err
@@ -485,12 +509,12 @@ def test_rows_with_features_have_counts_and_lexical_weights(raw_lists, resources
     for which in ("dev", "select"):
         made = str(tmp_path / "made" / f"{which}.nbest")
         Path(made).parent.mkdir(exist_ok=True)
-        write_featurized(str(raw_lists[which]), made, COUNTED, which, 0, 1, files=resources, report=print)
+        write_featurized(str(raw_lists[which]), made, COUNTED, which, CompareOptions(), resources, 1, report=print)
         assert {"count.1", "lex.tgt|src", "len.src"} <= set(read_store(made).unit_names)
     folder = Folder(tmp_path, resources)
     assert set(folder.digests("large")) == {"phrase_table", "bitext"}
     assert folder.digests("base") == {}
-    assert folder.flags()[:2] == ["--phrase-table", resources.phrase_table]
+    assert as_words(resources)[:2] == ["--phrase-table", resources.phrase_table]
 
 
 def test_files_that_no_row_reads_are_refused(raw_lists, resources, tmp_path):
@@ -502,7 +526,7 @@ def test_files_that_no_row_reads_are_refused(raw_lists, resources, tmp_path):
 def test_a_run_keeps_to_its_files(boostfeat, raw_lists, resources, tmp_path):
     lists = [raw_lists["dev"], "--select", raw_lists["select"], "--test", raw_lists["test"]]
     words = ["compare", *lists, "--search", "none", "--trials", 100, "--systems", f"decoder,{COUNTED}/pro", "-q"]
-    code, _, err = boostfeat(*words, *Folder(tmp_path, resources).flags(), "-o", tmp_path / "run")
+    code, _, err = boostfeat(*words, *as_words(resources), "-o", tmp_path / "run")
     assert code == 0, err
     weights = Model.load(tmp_path / "run" / results(tmp_path / "run")[f"{COUNTED}/pro"]["model"]).weights
     assert {"count.1", "lex.tgt|src", "len.src"} <= set(weights)

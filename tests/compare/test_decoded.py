@@ -16,7 +16,7 @@ from toy_systems import START, write_known_system
 from workers_here import WorkersHere
 
 from boostfeat.compare import runner
-from boostfeat.compare.comparison_options import CompareOptions, DecodedFiles
+from boostfeat.compare.comparison_options import CompareOptions, DecodedFiles, as_words
 from boostfeat.compare.runner import Folder
 from boostfeat.compare.systems import parse_systems
 from boostfeat.core.errors import InputError
@@ -32,9 +32,7 @@ from boostfeat.search.decoder.setup import SearchOptions
 from boostfeat.search.loop import decoded_comparison as decoded
 from boostfeat.search.loop.decoded_comparison import (
     Decoding,
-    LoopTask,
     StartOnce,
-    StartTask,
     _best,
     _finished,
     choice_of,
@@ -45,6 +43,7 @@ from boostfeat.search.loop.decoded_comparison import (
     loop_comparison,
     loop_folder,
     loop_in_worker,
+    start_task,
 )
 from boostfeat.search.loop.decoders import CommandDecoder, DecodingPlace, ParallelText, ReferenceDecoder
 from boostfeat.search.loop.driver import LoopFolder, LoopOptions
@@ -210,8 +209,8 @@ def test_the_command(boostfeat, tmp_path):
 
 @pytest.mark.quick
 def test_flags_say_what_was_given():
-    assert DecodedFiles(ref=["a", "b"], nbest=5).flags() == ["--ref", "a", "--ref", "b", "--nbest", "5"]
-    assert DecodedFiles().flags() == []
+    assert as_words(DecodedFiles(ref=["a", "b"], nbest=5)) == ["--ref", "a", "--ref", "b", "--nbest", "5"]
+    assert as_words(DecodedFiles()) == []
 
 
 def lists_of(*texts: str) -> NBest:
@@ -356,7 +355,7 @@ def test_what_a_loop_learns_with(tmp_path):
 
 def test_first_lists_are_made_once(decoding, tmp_path):
     """They are there when all of them are; a loop begins with them, and goes on by decoding."""
-    task = StartTask(tmp_path / "start", decoding, 4)
+    task = start_task(tmp_path / "start", decoding, 4)
     asked: list[tuple[str, str, int]] = []
 
     class Counting:
@@ -371,7 +370,7 @@ def test_first_lists_are_made_once(decoding, tmp_path):
     names = ["dev", "select", "test-1"]
     assert asked == [(name, START.signature, 4) for name in names]
     assert notes == [f"decoding {name} with the first weights" for name in names]
-    assert task.known() == task.finish(None, 0.0) == task.key
+    assert task.known() == task.key
     once = StartOnce(Counting(), tmp_path / "start")
     for k in (0, 1, 2):
         assert once.decode(START, decoding.corpora[1], DecodingPlace(tmp_path, k, k, 1)).text.to_pylist() == ["x"] * 6
@@ -453,17 +452,19 @@ def test_the_plan_of_a_system(decoding, tmp_path):
     folder.make()
     options, state, notes = replace(OPTIONS, runs=2, seed=3), {"made_from": {}}, list[str]()
     plan = decoded._loops(folder, system, state, decoding, options, notes.append)
-    assert next(plan) == [StartTask(tmp_path / "loops" / "start", decoding, 3)]
+    (first,) = next(plan)
+    assert (first.key, first.args) == (str(tmp_path / "loops" / "start"), (tmp_path / "loops" / "start", decoding, 3))
     tasks = plan.send([str(tmp_path)])
-    assert [(task.run, task.folder, task.start) for task in tasks] == [
+    assert [task.args[1:4] for task in tasks] == [
         (0, tmp_path / "loops" / "base_rm_b_2", tmp_path / "loops" / "start"),
         (1, tmp_path / "loops" / "base_rm_b_2.run1", tmp_path / "loops" / "start"),
     ]
+    assert [task.keep({"picked": 1}, 12.3456) for task in tasks] == [{"picked": 1, "peak_mb": 12.3}] * 2
     for task in tasks:
-        task.folder.mkdir(parents=True)
+        task.args[2].mkdir(parents=True)
         for file in ("model.json", "iteration-04/model.json", "iteration-06/model.json"):
-            (task.folder / file).parent.mkdir(exist_ok=True)
-            Model({"a": 1.0, "b": 0.0, "c": 2.0}, (TREE,)).save(task.folder / file)
+            (task.args[2] / file).parent.mkdir(exist_ok=True)
+            Model({"a": 1.0, "b": 0.0, "c": 2.0}, (TREE,)).save(task.args[2] / file)
     came = ((1, 4, 1.23456, 50.0), (3, 6, 2.0, 70.5))
     names = ("picked", "iterations", "seconds", "peak_mb")
     with pytest.raises(StopIteration):
@@ -513,7 +514,7 @@ def test_what_a_loop_comes_to(decoding, tmp_path, monkeypatch):
     monkeypatch.setattr(decoded, "run_loop", run_loop)
     monkeypatch.setattr(decoded, "learner_of", lambda *given: (SimpleNamespace(close=lambda: closed.append(1)), None))
     (system,) = parse_systems("base-PRO")
-    task = LoopTask(system, 2, tmp_path / "loop", tmp_path / "start", decoding, replace(OPTIONS, gain="bleu"))
-    found = loop_in_worker(task, 3, report=told.append)
+    how = system, 2, tmp_path / "loop", tmp_path / "start", decoding, replace(OPTIONS, gain="bleu")
+    found = loop_in_worker(*how, 3, report=told.append)
     assert found == {"picked": 2, "iterations": 2, "seconds": 4.75}
     assert (told, closed) == ([f"{system.name}: run 3, iteration 1: bleu 12.00"], [1])

@@ -11,12 +11,13 @@ import pytest
 from golden import check_golden
 from synthetic import SyntheticOptions, synthetic_nbest, write_lists
 
-from boostfeat.compare.comparison_options import PRESETS
+from boostfeat.compare.comparison_options import PRESETS, as_words
 from boostfeat.compare.runner import CompareOptions, compare
 from boostfeat.compare.systems import fit, parse_systems, stages
 from boostfeat.compare.table import table_rows
 from boostfeat.compare.tasks import write_featurized
 from boostfeat.core.errors import InputError
+from boostfeat.features.options import ResourceFiles
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.metrics.significance import approximate_randomisation, exact_sums
@@ -180,7 +181,7 @@ def test_active_features_are_counted_by_template(run):
 def test_the_command_takes_several_test_lists_and_goes_on(boostfeat, lists, run):
     tests = [part for which in ("test", "test2") for part in ("--test", lists[which])]
     code, out, err = boostfeat(
-        "compare", lists["dev"], "--select", lists["select"], *tests, *OPTIONS.flags(), "-o", run, "-q", "--json"
+        "compare", lists["dev"], "--select", lists["select"], *tests, *as_words(OPTIONS), "-o", run, "-q", "--json"
     )
     assert (code, err) == (0, "")
     assert json.loads(out)["systems"] == json.loads((run / "results.json").read_text())
@@ -191,7 +192,16 @@ def test_filtering_of_sparse_features(lists, tmp_path):
     """With a least count of 1, what one sentence alone has is kept."""
     counts = []
     for least in (None, 1):
-        write_featurized(lists["dev"], str(tmp_path / "dev.nbest"), "pt", "dev", 0, 1, "bleu", least, report=print)
+        write_featurized(
+            lists["dev"],
+            str(tmp_path / "dev.nbest"),
+            "pt",
+            "dev",
+            CompareOptions(min_count=least),
+            ResourceFiles(),
+            1,
+            report=print,
+        )
         counts.append(len(read_store(tmp_path / "dev.nbest").sparse_names))
     assert counts[0] < counts[1]
     assert "posterior" not in json.loads((tmp_path / "vocab.json").read_text())  # no template looks at whole lists

@@ -15,13 +15,12 @@ from synthetic import SyntheticOptions, synthetic_nbest, write_lists
 
 from boostfeat import __version__
 from boostfeat.compare import runner, tasks
-from boostfeat.compare.comparison_options import CompareOptions
+from boostfeat.compare.comparison_options import CompareOptions, as_words
 from boostfeat.compare.runner import Folder, compare, settings
 from boostfeat.compare.systems import SYSTEMS, parse_systems
-from boostfeat.compare.tasks import SUFFIX, KeptFits
+from boostfeat.compare.tasks import KeptFits
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import digest, read_bytes
-from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.features.options import ResourceFiles
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.store import read_store, write_store
@@ -75,7 +74,13 @@ def test_what_is_said_on_the_way(run):
     new, none = (0, 0, False), False
     scored = [(0, 3, none), (1, 3, True), (2, 3, True), (3, 3, True)]
     assert by_name["decoder"] == [new, *scored]
-    fits = [(0, 3, none), *((k, 3, True) for k in (1, 2, 3)), (3, 4, none), (4, 4, True)]  # then the second run
+    fits = [
+        (0, 3, none),
+        *((k, 3, True) for k in (1, 2, 3)),
+        (4, 4, none),
+        (4, 5, none),
+        (5, 5, True),
+    ]  # the chosen one, a second run
     assert by_name["kbmira"] == [new, *fits, *scored]
     lists_first = [(0, 1, none), (1, 1, True), (1, 2, none), (2, 2, True)]
     assert by_name["al/pro"][:6] == [new, *lists_first, (2, 10, none)]
@@ -140,8 +145,7 @@ def test_the_config_whole(run, lists):
         "boostfeat": "compare/1",
         "version": __version__,
         "command": f"boostfeat compare {lists['dev']} --select {lists['select']} --test {lists['test']} "
-        "--systems decoder,kbmira,al/pro --runs 2 --search grid --gain bleu --metric bleu --metrics ter --trials 7 "
-        f"--baseline base-PRO --seed 3 --min-count 1 -o {folder}",
+        f"--systems decoder,kbmira,al/pro --runs 2 --metric bleu --metrics ter --trials 7 --seed 3 --min-count 1 -o {folder}",
         "options": asdict(OPTIONS),
         "systems": [json.loads(json.dumps(asdict(s))) for s in parse_systems(OPTIONS.systems)],
         "seeds": [3, 4],
@@ -176,11 +180,12 @@ def test_files_that_templates_read(tmp_path):
     a, b, c, d, e = (str(tmp_path / name) for name in "abcde")
     given = ResourceFiles(bitext=(a, b), clusters_tgt=c, plugin=[d, e])
     folder = Folder(Path("run"), given)
-    assert folder.flags() == ["--clusters-tgt", c, "--plugin", d, "--plugin", e, "--bitext", a, b]
+    more = ["--set", f"clusters-tgt={c}", "--plugin", d, "--plugin", e]
+    assert as_words(given) == ["--bitext", a, b, *more]
     digests = {name: digest(tmp_path / name) for name in "abcde"}
     whole = {"bitext": f"{digests['a']} {digests['b']}", "clusters_tgt": digests["c"], "plugin": f"{digests['d']} {digests['e']}"}
     assert folder.digests("large") == folder.digests("a") == whole
-    assert (folder.digests("base"), Folder(Path("run")).digests("large"), Folder(Path("run")).flags()) == ({}, {}, [])
+    assert (folder.digests("base"), Folder(Path("run")).digests("large"), as_words(ResourceFiles())) == ({}, {}, [])
     inputs = {which: {"sha256": which} for which in ("dev", "test")}
     assert folder.made_from("large", "test", inputs, CompareOptions())["plugin"] == whole["plugin"]
 
@@ -214,13 +219,13 @@ def test_what_an_earlier_run_was_made_from(tmp_path, name, old, said):
     """The first difference is named; with force it is forgotten, and where nothing differs it is taken."""
     folder, system = Folder(tmp_path), SYSTEMS["kbmira"]
     made_from = settings(system, CompareOptions(seed=3), {"dev": "a", "select": "b", "test2": "c"})
-    assert folder.finished(system, made_from, force=False) is None
+    assert folder.finished(system, made_from, force=False) == {"made_from": made_from}
     (tmp_path / "systems").mkdir()
     state = {"made_from": {**made_from, name: old}, "chosen": {}}
     (tmp_path / "systems" / "kbmira.json").write_text(json.dumps(state))
     with pytest.raises(InputError, match=f"expected an earlier run of the same comparison, found kbmira made with {said}"):
         folder.finished(system, made_from, force=False)
-    assert folder.finished(system, made_from, force=True) is None
+    assert folder.finished(system, made_from, force=True) == {"made_from": made_from}
     for force in (False, True):
         assert folder.finished(system, state["made_from"], force=force) == state
     less = {"made_from": {k: v for k, v in made_from.items() if k != "seed"}}
@@ -260,10 +265,9 @@ def test_a_fit_is_looked_for_here_and_then_beside(tmp_path):
     (tmp_path / "b" / "deep" / "fits").mkdir(parents=True)
     kept = KeptFits.of(tmp_path / "b")
     assert kept == KeptFits(tmp_path / "b" / "fits", (tmp_path / "a" / "fits", tmp_path / "c" / "fits"))
-    assert kept.path("k") == tmp_path / "b" / "fits" / f"k{SUFFIX}"
 
 
-def test_lists_have_to_be_files_with_sentences(lists, tmp_path, monkeypatch):
+def test_lists_have_to_be_files_with_sentences(lists, tmp_path):
     with pytest.raises(InputError, match="compare: expected files, found '-'; a list is read several times"):
         compare({**lists, "select": "-"}, tmp_path / "run", OPTIONS)
     write_store(synthetic_nbest(SMALL)[:0], tmp_path / "none.nbest")
@@ -272,9 +276,6 @@ def test_lists_have_to_be_files_with_sentences(lists, tmp_path, monkeypatch):
     with pytest.raises(InputError, match=re.escape("--baseline: expected one of the compared systems (decoder), found 'mbr'")):
         compare(lists, tmp_path / "run", CompareOptions("decoder", baseline="mbr"))
     assert not (tmp_path / "run").exists()
-    monkeypatch.chdir(tmp_path)
-    write_store(read_store(lists["dev"]), "+")  # a name before that of standard input
-    assert runner._describe("+", OPTIONS)["path"] == str(tmp_path / "+")
 
 
 def test_rows_that_are_one_run(tmp_path):
@@ -299,25 +300,6 @@ def test_a_newer_folder_is_left_alone(lists, tmp_path):
     (tmp_path / "config.json").write_text("[]")  # is none of ours
     one = CompareOptions("decoder", trials=1)
     assert [row["name"] for row in compare(lists, tmp_path, one)] == ["decoder"]
-
-
-def test_a_line_of_what_came_of_a_system():
-    state = {"tried": [{}], "chosen_by": 12.345, "search_seconds": 61.26}
-    assert runner._trained(SYSTEMS["kbmira"], state, "bleu") == "kbmira: BLEU 12.35 on select (61.3 s)"
-    state["tried"] = [{}, {}]
-    assert runner._trained(SYSTEMS["kbmira"], state, "ter") == "kbmira: TER 12.35 on select (2 fits, 61.3 s)"
-    assert runner._trained(SYSTEMS["decoder"], {"tried": []}, "bleu") == "decoder: nothing to train"
-
-
-def test_features_of_the_decoder_are_dense_and_sparse_ones(tmp_path):
-    listed, _ = featurize(synthetic_nbest(SMALL), FeaturePlan.of("pt", TEMPLATES, min_count=1))
-    write_store(listed, tmp_path / "dev.nbest")
-    inputs = {which: {"path": str(tmp_path / "dev.nbest")} for which in ("dev", "select")}
-    kept = KeptFits(tmp_path)
-    plan = runner._training(Folder(tmp_path), SYSTEMS["decoder"], inputs, OPTIONS, kept, {}, lambda line: None)
-    with pytest.raises(StopIteration) as end:
-        next(plan)
-    assert end.value.value["features"] == 4 + len(listed.sparse_names) > 10
 
 
 @pytest.mark.parametrize("name", ["file", "file/run"])

@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 import pytest
 
-from boostfeat.compare.schedule import AnyPlan, Schedule
+from boostfeat.compare.tasks import AnyPlan, Schedule, Task
 from boostfeat.core.processes import Job
 
 pytestmark = pytest.mark.quick
 
 
-@dataclass(frozen=True)
-class Square:
-    x: int
-    kept: dict[int, int] = field(hash=False, compare=False)
-    cost: float = 1.0
-
-    @property
-    def key(self) -> str:
-        return str(self.x)
-
-    def known(self) -> int | None:
-        return self.kept.get(self.x)
-
-    def job(self, name: str, threads: int) -> Job:
-        return Job(self.key, name, pow, (self.x, 2, threads))
-
-    def finish(self, result: int, peak_mb: float) -> int:
-        self.kept[self.x] = result
+def square(x: int, kept: dict[int, int], cost: float) -> Task:
+    def keep(result: int, peak_mb: float) -> int:
+        kept[x] = result
         return result
+
+    return Task(str(x), pow, (x, 2), cost, lambda: kept.get(x), keep)
 
 
 def plan(kept: dict[int, int], *batches: list[int], costs: dict[int, float] | None = None) -> AnyPlan:
     """Gives the squares of all batches, each asked for when the one before is there."""
     found: list[int] = []
     for batch in batches:
-        found += yield [Square(x, kept, (costs or {}).get(x, 1.0)) for x in batch]
+        found += yield [square(x, kept, (costs or {}).get(x, 1.0)) for x in batch]
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,15 +13,14 @@ from toy_trees import stump
 from boostfeat.compare import systems
 from boostfeat.compare.comparison_options import CompareOptions
 from boostfeat.compare.paper_page import KINDS
-from boostfeat.compare.runner import Folder, _choice_rows, active_features, settings
+from boostfeat.compare.runner import active_features, settings
 from boostfeat.compare.systems import Fit, Fitted, System, parse_systems
 from boostfeat.compare.table import Rows, tabulate
-from boostfeat.compare.tasks import FitTask, KeptFits, ScoreTask, reported, scores_of
+from boostfeat.compare.tasks import KeptFits, fit_task, reported, scores_of
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.lists.build import Builder, HypRecord, UnitRecord, attach
 from boostfeat.lists.choices import Scorer, decoder_choice, oracle_choice
 from boostfeat.lists.nbest import NBest
-from boostfeat.lists.store import write_store
 from boostfeat.metrics.significance import (
     approximate_randomisation,
     bootstrap_sums,
@@ -32,32 +30,12 @@ from boostfeat.metrics.significance import (
     stratified_randomisation,
 )
 from boostfeat.model.model import Model
-from boostfeat.search.loop.decoded_comparison import LoopTask, StartTask
 
 NOWHERE = KeptFits(Path("nowhere"))
 
 
 def system(name: str) -> System:
     return next(s for s in parse_systems(f"decoder,{name}") if s.name == name)
-
-
-@pytest.mark.parametrize(
-    ("name", "cost"),
-    [("base-PRO", 3.0), ("base-MERT", 2.0), ("kbmira", 0.5), ("boost-local", 4.0), ("boost-global:rule=best", 4.0)],
-)  # fmt: skip
-def test_what_takes_longest_and_what_others_wait_for_comes_first(name, cost):
-    options = CompareOptions(name)
-    task = FitTask(Fit(system(name), {}, 0), {}, {}, options, NOWHERE)
-    assert task.cost == cost
-    assert StartTask(Path("x"), None, 0).cost == 100.0
-    loop = LoopTask(system(name), 0, Path("x"), Path("y"), None, options)
-    assert loop.cost == (2.0 if "boost" in name else 1.0)
-
-
-def test_mbr_takes_twice_as_long_to_score():
-    for name, cost in (("mbr", 14.0), ("kbmira", 7.0), ("base-PRO", 7.0)):
-        task = ScoreTask(system(name), "test", "a", "b", [], CompareOptions(name), 7)
-        assert (task.cost, task.key, task.known()) == (cost, f"{name} on test", None)
 
 
 @pytest.mark.parametrize(("metric", "more"), [("bleu", 0), ("bleu", 5), ("ter", 0)])
@@ -71,7 +49,7 @@ def test_what_a_choice_is_worth(dev, metric, more):
     decoder, oracle = decoder_choice(dev), oracle_choice(dev, by)
     ends = scorer.score(decoder, by).score, scorer.score(oracle, by).score
     for chosen, gap in ((decoder, 0.0), (oracle, 1.0), (np.where(np.arange(len(dev)) % 2, oracle, decoder), None)):
-        found = scores_of(scorer, chosen, [scorer.metric("bleu"), by], by, ends)
+        found = scores_of(scorer, chosen, CompareOptions(metric=metric, metrics=""), ends)
         assert found["chosen"] == (chosen - dev.hyp_ptr[:-1]).tolist()
         scores, stats = found["scores"], dev.stats[chosen]
         hyp, ref = stats[:, 4].sum(), stats[:, 5].sum()
@@ -82,17 +60,14 @@ def test_what_a_choice_is_worth(dev, metric, more):
         now = scorer.score(chosen, by).score
         assert (scores[metric], scores["bleu"]) == (now, scorer.score(chosen, "bleu").score)
         assert scores["oracle_gap"] == pytest.approx((now - ends[0]) / (ends[1] - ends[0]) if gap is None else gap)
-        same = scores_of(scorer, chosen, [by], by, (ends[0], ends[0]))["scores"]
+        same = scores_of(scorer, chosen, CompareOptions(metric=metric), (ends[0], ends[0]))["scores"]
         assert same["oracle_gap"] is None  # where the oracle is no better, there is no way to go
 
 
 def test_what_is_known_of_lists_without_references(dev):
     bare = replace(dev.with_quality("judge", np.arange(dev.n_hyps) + 1.0), stats=dev.stats[:0])
     scorer = Scorer(bare)
-    by = scorer.metric("judge")
-    chosen = np.array(dev.hyp_ptr[:-1])
-    chosen[0] = -1
-    found = scores_of(scorer, np.array(dev.hyp_ptr[:-1]), [by], by, (0.0, 1.0))
+    found = scores_of(scorer, np.array(dev.hyp_ptr[:-1]), CompareOptions(metric="judge"), (0.0, 1.0))
     assert sorted(found["scores"]) == ["judge", "length_ratio", "oracle_gap"]
     assert found["scores"]["length_ratio"] is None
     assert [m.name for m in reported(CompareOptions("mbr", metric="judge"), bare)] == ["judge"]
@@ -137,10 +112,8 @@ def test_fits_are_kept_once_and_taken_over(tmp_path):
 
 def test_what_workers_give_is_rounded(tmp_path):
     """Seconds to milliseconds, megabytes to tenths."""
-    loop = LoopTask(system("kbmira"), 0, Path("x"), Path("y"), None, CompareOptions())
-    assert loop.finish({"picked": 1}, 12.3456) == {"picked": 1, "peak_mb": 12.3}
-    task = FitTask(Fit(system("kbmira"), {}, 0), {}, {}, CompareOptions(), KeptFits.of(tmp_path))
-    found = task.finish((Model({"a": 1.0}).to_json(), 12.3456, 1.23456), 12.3456)
+    task = fit_task(Fit(system("kbmira"), {}, 0), {}, {}, CompareOptions(), KeptFits.of(tmp_path))
+    found = task.keep((Model({"a": 1.0}).to_json(), 12.3456, 1.23456), 12.3456)
     assert (found.select, found.seconds, found.peak_mb) == (12.3456, 1.235, 12.3)
     assert task.known() == found
 
@@ -172,22 +145,6 @@ def test_a_fit_on_part_of_dev(dev, select, monkeypatch, share, fold, sizes):
     assert found.select == Scorer(scored).score(Model({"LM0": 1.0}).predict(scored), "bleu").score
 
 
-def test_rows_of_choices_have_nothing_of_empty_lists(tmp_path, dev):
-    empty = dev.take_hyps(np.arange(dev.hyp_ptr[1], dev.n_hyps), dev.hyp_ptr - np.minimum(dev.hyp_ptr, dev.hyp_ptr[1]))
-    write_store(empty, tmp_path / "test.nbest")
-    within = [-1, *[2] * (len(dev) - 1)]
-    (tmp_path / "c.json").write_text(json.dumps({"test": within}))
-    inputs, states = {"test": {"path": str(tmp_path / "test.nbest")}}, {"kbmira": {"choices": ["c.json", "c.json"]}}
-    rows = _choice_rows(
-        Folder(tmp_path), [system("kbmira")], states, "test", inputs, CompareOptions(metrics="bleu", metric="bleu")
-    )
-    (found,) = rows.of.values()
-    assert found.shape[:2] == (2, len(dev))
-    metric = Scorer(empty).metric("bleu")
-    assert np.flatnonzero(found[0, 0, : metric.width]).tolist() == [9]  # the reference's length counts
-    assert found[0, 1:, : metric.width].tolist() == metric.rows(empty, empty.hyp_ptr[1:-1] + 2).tolist()
-
-
 def test_a_row_of_two_runs(dev):
     """Scores are means over runs, whose seeds follow each other; sd is that of the two, the difference over √2."""
     scorer = Scorer(dev)
@@ -201,9 +158,6 @@ def test_a_row_of_two_runs(dev):
     assert (row["test"], row["dev"]["bleu"], row["select"]) == ({"bleu": 15.5, "oracle_gap": None}, 15.5, None)
     assert row["sd"] == {"bleu": pytest.approx(11 / 2**0.5)}
     assert (row["p_value"], row["model"], row["choice"], row["seconds"], row["search_seconds"]) == (None, None, "c", 1.5, 2.5)
-    old = {key: value for key, value in state.items() if key != "search_seconds"}
-    (row,) = tabulate([system("kbmira")], {"kbmira": old}, rows, metric="bleu", baseline="decoder", trials=20, seed=5)
-    assert (row["seconds"], row["search_seconds"]) == (None, 1.5)
 
 
 @pytest.mark.parametrize(("gain", "told"), [("bleu", {}), ("adequacy", {"gain": "adequacy"}), ("chrf", {"gain": "chrf"})])
@@ -262,7 +216,7 @@ def test_a_short_way_to_the_oracle_is_one(dev):
     for metric, step, gap in (("bleu", 0.5, True), ("ter", -0.5, True), ("bleu", -0.5, False), ("ter", 0.5, False)):
         by = scorer.metric(metric)
         now = scorer.score(chosen, by).score
-        found = scores_of(scorer, chosen, [by], by, (now - 2 * step, now - step))["scores"]["oracle_gap"]
+        found = scores_of(scorer, chosen, CompareOptions(metric=metric), (now - 2 * step, now - step))["scores"]["oracle_gap"]
         assert found == (pytest.approx(2.0) if gap else None)
 
 

@@ -17,16 +17,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ...compare.comparison_options import CompareOptions, numbered
-from ...compare.runner import Folder, finish_comparison, keep_scores, settings
-from ...compare.schedule import AnyPlan, Schedule, Watch
-from ...compare.systems import Report, System, boost_options, parse_systems, split_changes, stages
+from ...compare.comparison_options import CompareOptions, as_words, numbered
+from ...compare.runner import Comparison, Folder, described, keep_scores, settings
+from ...compare.systems import Report, System, boost_options, first_of_grid, parse_systems, split_changes
 from ...compare.table import Results
-from ...compare.tasks import reported, scores_of
+from ...compare.tasks import AnyPlan, Schedule, Task, Watch, scores_of
 from ...core.arrays import I64, offsets
 from ...core.errors import InputError
-from ...core.files import digest, digest_lines, only_writer
-from ...core.processes import Job, Workers
+from ...core.files import digest_lines, only_writer
+from ...core.processes import Workers
 from ...core.strict_json import object_of, read_json, write_json
 from ...features.feature_maker import FeatureMaker
 from ...lists.choices import Scorer, best_choice, decoder_choice, oracle_choice
@@ -91,13 +90,13 @@ def compare_decoded(
         states: dict[str, dict[str, Any]] = {}
         for system in systems:
             made_from = settings(system, options, {"decoding": decoding.made_from()})
-            states[system.name] = folder.finished(system, made_from, force=force) or {"made_from": made_from}
+            states[system.name] = folder.finished(system, made_from, force=force)
         plans = {s.name: _loops(folder, s, states[s.name], decoding, options, report) for s in systems}
         with Workers(max(1, threads)) as workers:
             workers.run(Schedule(plans, workers.size, watch), report=report)
         inputs = lists_of_outputs(folder, systems, states, _outputs(folder, systems, states, decoding), options)
-        words = ["boostfeat", "compare", *command, *options.flags(), "-o", str(folder.path)]
-        return finish_comparison(folder, systems, states, inputs, options, command=shlex.join(words), report=report)
+        words = ["boostfeat", "compare", *command, *as_words(options), "-o", str(folder.path)]
+        return Comparison(folder, systems, states, inputs, options, shlex.join(words), report).finish()
 
 
 def decoded_systems(options: CompareOptions, maker: FeatureMaker) -> tuple[System, ...]:
@@ -147,29 +146,14 @@ class StartOnce:
         return read_store(self.folder / f"{corpus.name}.nbest")
 
 
-@dataclass(frozen=True)
-class StartTask:
-    """The first lists of all sentences."""
+def start_task(folder: Path, decoding: Decoding, seed: int) -> Task:
+    """Return the task of the first lists of all sentences."""
 
-    folder: Path
-    decoding: Decoding
-    seed: int
+    def known() -> str | None:
+        there = all((folder / f"{corpus.name}.nbest").exists() for corpus in decoding.sets.values())
+        return str(folder) if there else None
 
-    cost = 100.0
-
-    @property
-    def key(self) -> str:
-        return str(self.folder)
-
-    def known(self) -> str | None:
-        there = all((self.folder / f"{corpus.name}.nbest").exists() for corpus in self.decoding.sets.values())
-        return self.key if there else None
-
-    def job(self, name: str, threads: int) -> Job:
-        return Job(self.key, name, decode_start, (self.folder, self.decoding, self.seed, threads))
-
-    def finish(self, result: None, peak_mb: float) -> str:
-        return self.key
+    return Task(str(folder), decode_start, (folder, decoding, seed), 100.0, known)
 
 
 def decode_start(folder: Path, decoding: Decoding, seed: int, threads: int, *, report: Report) -> None:
@@ -180,50 +164,41 @@ def decode_start(folder: Path, decoding: Decoding, seed: int, threads: int, *, r
         write_store(nbest, folder / f"{corpus.name}.nbest")
 
 
-@dataclass(frozen=True)
-class LoopTask:
-    """A loop of a system with a seed."""
+def loop_task(system: System, run: int, folder: Folder, start: Path, decoding: Decoding, options: CompareOptions) -> Task:
+    """Return the task of a loop of a system with a seed; ``start`` has the first lists."""
+    place = loop_folder(folder, system, run)
 
-    system: System
-    run: int
-    folder: Path
-    start: Path  # the first lists
-    decoding: Decoding
-    options: CompareOptions
-
-    @property
-    def key(self) -> str:
-        return str(self.folder)
-
-    @property
-    def cost(self) -> float:
-        return 2.0 if self.system.level else 1.0
-
-    def known(self) -> None:
-        return None
-
-    def job(self, name: str, threads: int) -> Job:
-        return Job(self.key, name, loop_in_worker, (self, threads))
-
-    def finish(self, result: dict[str, Any], peak_mb: float) -> dict[str, Any]:
+    def keep(result: dict[str, Any], peak_mb: float) -> dict[str, Any]:
         return {**result, "peak_mb": round(peak_mb, 1)}
 
+    args = system, run, place, start, decoding, options
+    return Task(str(place), loop_in_worker, args, 2.0 if system.level else 1.0, keep=keep)
 
-def loop_in_worker(task: LoopTask, threads: int, *, report: Report) -> dict[str, Any]:
+
+def loop_in_worker(
+    system: System,
+    run: int,
+    folder: Path,
+    start: Path,
+    d: Decoding,
+    options: CompareOptions,
+    threads: int,
+    *,
+    report: Report,
+) -> dict[str, Any]:
     """Run a loop; return its rows, the iteration that was picked, and the time it took."""
-    d, seed = task.decoding, task.options.seed + task.run
-    learner, features = learner_of(task.system, d, task.options)
-    limits = replace(d.limits, seed=seed, gain=task.options.gain, metric=task.options.metric)
+    learner, features = learner_of(system, d, options)
+    limits = replace(d.limits, seed=options.seed + run, gain=options.gain, metric=options.metric)
     how: dict[str, Any] = {"threads": threads, "resume": True, "features": features, "tests": d.tests}
     scored = f": {limits.metric} "  # in the line of an iteration that is done
 
     def tell(note: str) -> None:
         if scored in note:
-            report(f"{task.system.name}: run {task.run + 1}, {note}")
+            report(f"{system.name}: run {run + 1}, {note}")
 
     how["report"] = tell
     try:
-        result = run_loop(d.corpora, StartOnce(d.decoder, task.start), learner, d.start, task.folder, limits, **how)
+        result = run_loop(d.corpora, StartOnce(d.decoder, start), learner, d.start, folder, limits, **how)
     finally:
         getattr(learner, "close", lambda: None)()
     seconds = [sum(row["seconds"].values()) for row in result.rows]
@@ -246,21 +221,17 @@ def learner_of(system: System, decoding: Decoding, options: CompareOptions) -> t
     return TunerLearner(system.method, tuner, metric=options.metric, gain=options.gain, pick=row.pick), features
 
 
-def first_of_grid(system: System) -> dict[str, Any]:
-    return {name: values[0] for stage in stages(system) for name, values in stage.grid.items()}
-
-
 def _loops(
     folder: Folder, system: System, state: dict[str, Any], decoding: Decoding, options: CompareOptions, report: Report
 ) -> AnyPlan:
     """The plan of a system: the first lists, then a loop for each run. Keeps what came of them."""
     start = folder.path / "loops" / "start"
-    yield [StartTask(start, decoding, options.seed)]
+    yield [start_task(start, decoding, options.seed)]
     if "picked" in state:
         report(f"{system.name}: finished already")
         return
     runs = range(options.runs if system.method != "decoder" else 0)
-    found = yield [LoopTask(system, r, loop_folder(folder, system, r), start, decoding, options) for r in runs]
+    found = yield [loop_task(system, r, folder, start, decoding, options) for r in runs]
     models = [folder.named("models", system, r) for r in runs]
     for r, file in enumerate(models):
         loop = LoopFolder(loop_folder(folder, system, r))
@@ -332,9 +303,8 @@ def lists_of_outputs(
         ends = scorer.score(start, metric).score, scorer.score(oracle_choice(together, metric), metric).score
         for system in systems:
             chosen = [choice_of(together, one) for one in of[system.name]]
-            found[system.name][which] = [scores_of(scorer, own, reported(options, together), metric, ends) for own in chosen]
-        sizes = {"sentences": len(together), "hypotheses": together.n_hyps}
-        inputs[which] = {"path": str(path.absolute()), "sha256": digest(path), **sizes, "n_refs": scorer.n_refs}
+            found[system.name][which] = [scores_of(scorer, own, options, ends) for own in chosen]
+        inputs[which] = described(path, together)
     for system in systems:
         keep_scores(folder, system, states[system.name], found[system.name])
     return inputs
@@ -416,7 +386,7 @@ def loop_comparison(loop: str | Path, into: str | Path) -> None:
         for which, name in sets.items()
     }
     inputs = lists_of_outputs(folder, systems, states, outputs, options)
-    finish_comparison(folder, systems, states, inputs, options, command=f"boostfeat loop ... -o {loop}", report=lambda note: None)
+    Comparison(folder, systems, states, inputs, options, f"boostfeat loop ... -o {loop}").finish()
 
 
 def _loop_state(source: LoopFolder, folder: Folder, rows: Sequence[_LoopRow], k: int) -> dict[str, Any]:
