@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ..core.arrays import I64
@@ -27,7 +28,7 @@ from ..model.units import UnitSpace
 from ..tuners import tuner_class
 from ..tuners.base import Run
 from .comparison_options import PRESETS
-from .papers import Paper, Table
+from .papers import Paper, PaperTable
 from .runner import Folder
 from .table import markdown, same_rows
 
@@ -53,7 +54,7 @@ class Page:
         name = self.paper.rows[label]
         return next(row for row in self.results if row["name"] == name)
 
-    def rows(self, table: Table) -> dict[str, Row]:
+    def rows(self, table: PaperTable) -> dict[str, Row]:
         return {label: self.row(label) for label in table.rows or self.paper.rows}
 
     def model(self, label: str) -> Model:
@@ -127,7 +128,7 @@ COLUMNS: dict[str, Column] = {
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def systems(page: Page, table: Table) -> Cells:
+def systems(page: Page, table: PaperTable) -> Cells:
     header, rows = ["system"], []
     for label, row in page.rows(table).items():
         cells = [pair for name in table.columns for pair in COLUMNS[name](row, page.metric)]
@@ -136,7 +137,7 @@ def systems(page: Page, table: Table) -> Cells:
     return header, rows
 
 
-def units(page: Page, table: Table) -> Cells:
+def units(page: Page, table: PaperTable) -> Cells:
     """[TA13 Figure 1]: the units of a hypothesis that boost-local chose, with its first two trees and the features they use."""
     model, nbest = page.model(table.rows[0]), page.list_of(table.rows[0], "test")
     chosen = model.predict(nbest)
@@ -162,7 +163,7 @@ def units(page: Page, table: Table) -> Cells:
     return ["value", *pairs, "global"], rows
 
 
-def trees(page: Page, table: Table) -> Cells:
+def trees(page: Page, table: PaperTable) -> Cells:
     """[TA13 Figure 2]: the trees of largest effect on the first test list, as rules."""
     model, nbest = page.model(table.rows[0]), page.list_of(table.rows[0], "test")
     order, effects = _by_effect(model, nbest, UnitSpace.of(nbest, model.level))
@@ -179,7 +180,7 @@ def _by_effect(model: Model, nbest: NBest, space: UnitSpace) -> tuple[list[int],
     return sorted(range(len(effects)), key=lambda k: -effects[k]), effects
 
 
-def sizes(page: Page, table: Table) -> Cells:
+def sizes(page: Page, table: PaperTable) -> Cells:
     """[E12 Table 2]: BLEU of the oracle among the first k of every list."""
     nbest = read_store(page.config["inputs"]["dev"]["path"])
     longest = int(np.diff(nbest.hyp_ptr).max(initial=1))
@@ -190,7 +191,7 @@ def sizes(page: Page, table: Table) -> Cells:
     return ["k", f"oracle {shown(page.metric)}"], rows
 
 
-def strategies(page: Page, table: Table) -> Cells:
+def strategies(page: Page, table: PaperTable) -> Cells:
     """[E12 Tables 3 and 4]: predictions by oracles, for every test list."""
     header = ["prediction", *(f"{which} {oracle}" for which in page.tests for oracle in ("LU", "M-C"))]
 
@@ -202,7 +203,7 @@ def strategies(page: Page, table: Table) -> Cells:
     return header, [*rows, *alone]
 
 
-def curves(page: Page, table: Table) -> Cells:
+def curves(page: Page, table: PaperTable) -> Cells:
     """[E12 Figures 1 to 6]: dev by epoch, between prediction and oracle, all under the weights of that epoch."""
     labels = [label for label in page.paper.rows if "/" in label and "extended" not in label]
     histories = {label: page.model(label).history for label in labels}
@@ -212,14 +213,14 @@ def curves(page: Page, table: Table) -> Cells:
     return ["epoch", *labels], [*rows, ["mean change", *(number(change) for change in changes)]]
 
 
-def active(page: Page, table: Table) -> Cells:
+def active(page: Page, table: PaperTable) -> Cells:
     """[EMR13 Table 2]: weights that are not 0, by template."""
     rows = page.rows(table)
     templates = list(dict.fromkeys(name for row in rows.values() for name in row["active"] or ()))
     return ["system", *templates], [[label, *(str(row["active"].get(t, 0)) for t in templates)] for label, row in rows.items()]
 
 
-def gains(page: Page, table: Table) -> Cells:
+def gains(page: Page, table: PaperTable) -> Cells:
     """[EMR13 Table 5]: how much better RM is than the others by BLEU and by TER, the mean over test lists."""
 
     def mean(label: str, metric: str) -> float:
@@ -236,7 +237,7 @@ def gains(page: Page, table: Table) -> Cells:
     return ["RM over", "small BLEU", "small TER", "large BLEU", "large TER"], rows
 
 
-def spreads(page: Page, table: Table) -> Cells:
+def spreads(page: Page, table: PaperTable) -> Cells:
     """[EMR13 section 6]: how far the oracle's score is from the worst of its list."""
     rows = []
     for label in table.rows:
@@ -247,17 +248,17 @@ def spreads(page: Page, table: Table) -> Cells:
     return ["system", "mean", "sd", "mean of all epochs"], rows
 
 
-def bitext(page: Page, table: Table) -> Cells:
+def bitext(page: Page, table: PaperTable) -> Cells:
     """[G13 Tables 4 and 5]: rows tuned on dev, and on lists of bitext."""
     header, rows = systems(page, table)
     rows = [[label, "dev", *cells] for label, *cells in rows]
     for name, other in page.bitext.items():
-        _, more = systems(other, replace(table, rows=page.paper.bitext))
+        _, more = systems(other, msgspec.structs.replace(table, rows=page.paper.bitext))
         rows += [[label, name, *cells] for label, *cells in more]
     return [header[0], "tuned on", *header[1:]], rows
 
 
-def overlap(page: Page, table: Table) -> Cells:
+def overlap(page: Page, table: PaperTable) -> Cells:
     """[G13 Table 6]: phrase table features with a weight after tuning on list A, on B (dev, or bitext), and on both."""
     label = table.rows[0]
     tuned = {"dev": _pt_weights(page.model(label)), **{name: _pt_weights(own.model(label)) for name, own in page.bitext.items()}}
@@ -268,7 +269,7 @@ def overlap(page: Page, table: Table) -> Cells:
     return ["A", "B", "|A|", "|B|", "|A ∩ B|"], rows
 
 
-def rules(page: Page, table: Table) -> Cells:
+def rules(page: Page, table: PaperTable) -> Cells:
     """[G13 Table 7]: words whose counts differ most between two tuning sets, and phrase table rules that have them."""
     which = next(iter(page.bitext), _others(page)[-1])
     other = page.bitext.get(which)
@@ -289,7 +290,7 @@ def rules(page: Page, table: Table) -> Cells:
     return header, [[w, *(str(counts[n][w]) for n in tuned), *(str(with_rule[n][w]) for n in tuned)] for w in words]
 
 
-KINDS: dict[str, Callable[[Page, Table], Cells]] = {
+KINDS: dict[str, Callable[[Page, PaperTable], Cells]] = {
     "systems": systems,
     "units": units,
     "trees": trees,

@@ -322,7 +322,11 @@ def test_folds_choose_the_settings_of_pairs(lists):
         part = dev.take(held_out)
         scores.append(Scorer(part).score(model.predict(part), "bleu-sbp").score)
     assert found.tried[3]["select"] == pytest.approx(np.mean(scores))
-    assert Scorer(select).score(found.runs[0].model.predict(select), "bleu-sbp").score == found.runs[0].select == found.tried[8]["select"]
+    assert (
+        Scorer(select).score(found.runs[0].model.predict(select), "bleu-sbp").score
+        == found.runs[0].select
+        == found.tried[8]["select"]
+    )
 
 
 def test_boosting_is_searched_in_stages(lists):

@@ -19,7 +19,7 @@ from boostfeat.boosting.options import recipe
 from boostfeat.compare import paper_page
 from boostfeat.compare.comparison_options import CompareOptions
 from boostfeat.compare.paper_page import COLUMNS, KINDS, Page, page_text, scores_by_test, write_page
-from boostfeat.compare.papers import PAPERS, Paper, Table, bitext_options, method_of, paper_of, paper_options
+from boostfeat.compare.papers import Paper, PaperTable, bitext_options, method_of, paper_of, paper_options, papers
 from boostfeat.compare.runner import Folder, all_systems
 from boostfeat.compare.systems import fit, parse_systems, stages
 from boostfeat.core.errors import InputError
@@ -37,7 +37,7 @@ LISTS = SyntheticOptions(sentences=20, hyps=12, features=4)
 
 @pytest.mark.quick
 @pytest.mark.parametrize("quick", [False, True])
-@pytest.mark.parametrize("name", PAPERS)
+@pytest.mark.parametrize("name", papers())
 def test_every_row_and_table_of_a_paper_is_one(name, quick):
     paper = paper_of(name, quick=quick)
     options = paper_options(paper, seed=3)
@@ -61,7 +61,7 @@ def test_settings_of_the_papers():
     """What the papers say of their own settings is fixed, and what they chose on held-out data is searched."""
 
     def searched(label: str, paper: str) -> set[str]:
-        (system,) = [s for s in all_systems(paper_options(PAPERS[paper])) if s.name == PAPERS[paper].rows[label]]
+        (system,) = [s for s in all_systems(paper_options(papers()[paper])) if s.name == papers()[paper].rows[label]]
         return {name for stage in stages(system) for name in stage.grid}
 
     assert searched("boost-local", "ta13") == {"alpha", "keep", "l2", "leaves", "max_leaves"}  # no shrinkage
@@ -85,7 +85,7 @@ def result(name: str, bleu: float, ter: float, **more) -> dict:
 
 
 def handmade(tmp_path: Path, name: str) -> Page:
-    paper = PAPERS[name]
+    paper = papers()[name]
     rows = [result(system, 30 + k, 60 - 2 * k) for k, system in enumerate(paper.rows.values())]
     return Page(Folder(tmp_path), paper, rows, {"inputs": {}})
 
@@ -93,7 +93,7 @@ def handmade(tmp_path: Path, name: str) -> Page:
 @pytest.mark.quick
 def test_columns_of_two_test_lists(tmp_path):
     page = handmade(tmp_path, "emr13")
-    table = Table("", "", rows=("MIRA",), columns=tuple(COLUMNS))
+    table = PaperTable("", "", rows=("MIRA",), columns=tuple(COLUMNS))
     header, (cells,) = KINDS["systems"](page, table)
     assert dict(zip(header, cells, strict=True)) == {
         "system": "MIRA", "features": "7", "dev BLEU": "36.00",
@@ -110,7 +110,7 @@ def test_columns_of_two_test_lists(tmp_path):
 @pytest.mark.quick
 def test_gains_of_relative_margin_over_the_others(tmp_path):
     """Labels in the paper's order: MERT, MIRA, PRO, RAMPION, RM, then sparse ones; each a BLEU above and 2 TER below the last."""
-    header, rows = KINDS["gains"](handmade(tmp_path, "emr13"), PAPERS["emr13"].tables[2])
+    header, rows = KINDS["gains"](handmade(tmp_path, "emr13"), papers()["emr13"].tables[2])
     assert header == ["RM over", "small BLEU", "small TER", "large BLEU", "large TER"]
     assert rows == [
         ["MERT", "4.00", "8.00", "", ""],
@@ -118,15 +118,15 @@ def test_gains_of_relative_margin_over_the_others(tmp_path):
         ["PRO", "2.00", "4.00", "2.00", "4.00"],
         ["RAMPION", "1.00", "2.00", "1.00", "2.00"],
     ]
-    header, rows = KINDS["active"](handmade(tmp_path, "emr13"), PAPERS["emr13"].tables[0])
+    header, rows = KINDS["active"](handmade(tmp_path, "emr13"), papers()["emr13"].tables[0])
     assert (header, rows[0]) == (["system", "decoder", "id"], ["RM, sparse", "4", "3"])
 
 
 @pytest.mark.quick
 def test_strategies_stand_where_the_paper_has_them(tmp_path):
-    header, rows = KINDS["strategies"](handmade(tmp_path, "e12"), PAPERS["e12"].tables[1])
+    header, rows = KINDS["strategies"](handmade(tmp_path, "e12"), papers()["e12"].tables[1])
     assert header == ["prediction", "test LU", "test M-C", "test2 LU", "test2 M-C"]
-    bleu = {label: 30.0 + k for k, label in enumerate(PAPERS["e12"].rows)}  # on test; 2 more on test2
+    bleu = {label: 30.0 + k for k, label in enumerate(papers()["e12"].rows)}  # on test; 2 more on test2
     assert rows == [
         *([p, *(f"{bleu[f'{o}/{p}'] + d:.2f}" for d in (0, 2) for o in ("LU", "M-C"))] for p in ("PB", "MC", "M+C")),
         *([one, f"{bleu[one]:.2f}", "", f"{bleu[one] + 2:.2f}", ""] for one in ("max-BLEU/MC", "MERT")),
@@ -227,7 +227,7 @@ def test_curves_may_be_of_different_lengths(tmp_path):
         history = tuple({"dev": score, "prediction": score - 1, "oracle": score + 5} for score in dev)
         Model({}, config={"oracle": "lu", "prediction": name}, history=history).save(tmp_path / f"{name}.json")
     rows = [result(name, 30, 60, model=f"{name}.json") for name in ("pb", "c")]
-    header, cells = KINDS["curves"](Page(Folder(tmp_path), paper, rows, {"inputs": {}}), Table("", ""))
+    header, cells = KINDS["curves"](Page(Folder(tmp_path), paper, rows, {"inputs": {}}), PaperTable("", ""))
     assert header == ["epoch", *labels]
     assert cells == [
         ["1", "30.0 (29.0 to 35.0)", "31.0 (30.0 to 36.0)"],
@@ -250,14 +250,14 @@ SMALL = Paper(
     },
     {"metric": "bleu"},
     (
-        Table("Figure 1", "sums", kind="units", rows=("boost-local",)),
-        Table("Figure 2", "trees", kind="trees", rows=("boost-local",)),
-        Table("Sizes", "more is more", kind="sizes"),
-        Table("Curves", "swing", kind="curves"),
-        Table("Spread", "below 1", kind="spreads", rows=("RM", "LU/PB")),
-        Table("Overlap", "few", kind="overlap", rows=("+PT",)),
-        Table("Rules", "of a word", kind="rules", rows=("+PT",), differs=("Words differ.",)),
-        Table("Bitext", "is another domain", kind="bitext", rows=("LU/PB", "+PT"), columns=("features",)),
+        PaperTable("Figure 1", "sums", kind="units", rows=("boost-local",)),
+        PaperTable("Figure 2", "trees", kind="trees", rows=("boost-local",)),
+        PaperTable("Sizes", "more is more", kind="sizes"),
+        PaperTable("Curves", "swing", kind="curves"),
+        PaperTable("Spread", "below 1", kind="spreads", rows=("RM", "LU/PB")),
+        PaperTable("Overlap", "few", kind="overlap", rows=("+PT",)),
+        PaperTable("Rules", "of a word", kind="rules", rows=("+PT",), differs=("Words differ.",)),
+        PaperTable("Bitext", "is another domain", kind="bitext", rows=("LU/PB", "+PT"), columns=("features",)),
     ),
     ("Everything differs.",),
     bitext=("+PT",),
