@@ -7,36 +7,21 @@ from typing import Any
 
 from ..core.files import is_writable_target, open_output
 from ..features.feature_maker import FeatureMaker
-from .feature_panels import feature_panels
+from .model_panels import feature_panels, tree_panels
 from .overview import buckets, curves, duels, experiments, headline, lengths, levels, metric, reproduction, results, waterfalls
 from .page import check_packages, render
-from .run_folder import Run, load_run
+from .run_folder import FinishedRun, load_run
 from .sentence_browser import sentences
-from .tree_cards import tree_panels
 
-__all__ = ["Run", "gather", "load_run", "write_report"]
+__all__ = ["FinishedRun", "gather", "load_run", "write_report"]
 
-PARTS = {
-    "metric": metric,
-    "headline": headline,
-    "results": results,
-    "waterfalls": waterfalls,
-    "curves": curves,
-    "levels": levels,
-    "trees": tree_panels,
-    "features": feature_panels,
-    "duels": duels,
-    "buckets": buckets,
-    "lengths": lengths,
-    "sentences": sentences,
-    "experiments": experiments,
-    "reproduction": reproduction,
-}
+PARTS = (metric, headline, results, waterfalls, curves, levels, duels, buckets, lengths, sentences, experiments, reproduction)
 
 
-def gather(run: Run) -> dict[str, Any]:
+def gather(run: FinishedRun) -> dict[str, Any]:
     """Return everything the page shows, as plain dicts and lists."""
-    return {**{name: part(run) for name, part in PARTS.items()}, "paper": run.paper}
+    parts: dict[str, Any] = {part.__name__: part(run) for part in PARTS}
+    return {**parts, "trees": tree_panels(run), "features": feature_panels(run), "paper": run.paper}
 
 
 def write_report(

@@ -20,7 +20,7 @@ Figure = dict[str, Any]
 
 
 def figures(data: dict[str, Any]) -> dict[str, Figure]:
-    """All figures of the page by id."""
+    """Return all figures of the page by id."""
     colour = colours([row["name"] for row in data["results"]])
     out = {f"curve-{k}": curve(row, colour) for k, row in enumerate(data["curves"]) if len(row["at"]) > 1}
     out |= {f"waterfall-{k}": waterfall(row, colour[row["system"]]) for k, row in enumerate(data["waterfalls"])}
@@ -42,26 +42,34 @@ def figures(data: dict[str, Any]) -> dict[str, Figure]:
     if metric["references"]:
         out["ratios"] = ratios(data["lengths"])
         out["shifts"] = shifts(data["lengths"], colour)
-    if data["experiments"]["strategies"]:
-        out |= strategies(data["experiments"]["strategies"])
+    out |= {f"strategy-{k}": strategy(row) for k, row in enumerate(data["experiments"]["strategies"])}
     if data["experiments"]["spreads"]:
         out["spread"] = spreads(data["experiments"]["spreads"])
     for table in (data["paper"] or {}).get("tables", ()):
-        if table.get("kind") == "sizes":
+        if table["kind"] == "sizes":
             out["sizes"] = sizes(table)
     return out
 
 
-def _figure(data: list[dict[str, Any]], *, height: int, margin: tuple[int, int, int, int], **layout: Any) -> Figure:
-    """Return a figure; ``margin`` is left, right, top, bottom, and ``legend`` how high it stands."""
+def _figure(
+    data: list[dict[str, Any]],
+    *,
+    height: int,
+    x: str = "",
+    y: str = "",
+    margin: tuple[int, int, int, int] = (10, 12, 30, 48),
+    **layout: Any,
+) -> Figure:
+    """Return a figure; x and y are titles of its axes, ``margin`` is left, right, top, bottom, ``legend`` how high it stands."""
     if "legend" in layout:
-        y, *order = layout["legend"] if isinstance(layout["legend"], tuple) else (layout["legend"],)
-        layout["legend"] = {"orientation": "h", "y": y, "yanchor": "bottom", **({"traceorder": order[0]} if order else {})}
+        layout["legend"] = {"orientation": "h", "y": layout["legend"], "yanchor": "bottom", "traceorder": "normal"}
+    layout["xaxis"] = {**({"title": _title(x)} if x else {}), **layout.get("xaxis", {})}
+    layout["yaxis"] = {**({"title": _title(y)} if y else {}), "automargin": True, **layout.get("yaxis", {})}
     return {"data": data, "layout": {"height": height, **layout, "margin": dict(zip("lrtb", margin, strict=True))}}
 
 
 def _shown(name: str) -> str:
-    """A name as plotly takes it: in its texts, too, < begins markup."""
+    """Return a name as plotly takes it: in its texts, too, < begins markup."""
     return name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -69,20 +77,26 @@ def _title(text: str) -> dict[str, str]:
     return {"text": _shown(text)}
 
 
-def _counting(title: str, n: int) -> dict[str, Any]:
-    """An axis of rounds or epochs: whole numbers."""
-    return {"title": _title(title), "zeroline": False, "dtick": max(1, -(-n // 8))}
+def _counting(n: int) -> dict[str, Any]:
+    """Return an axis of rounds or epochs: whole numbers."""
+    return {"zeroline": False, "dtick": max(1, -(-n // 8))}
+
+
+def _lines(x: Any, y: Any, name: str, colour: str, *, dash: str = "solid", digits: int = 2, **more: Any) -> dict[str, Any]:
+    """Return a curve."""
+    return {"type": "scatter", "mode": "lines", "x": x, "y": y, "name": _shown(name),
+            "line": {"color": colour, "width": 2, "dash": dash}, "hovertemplate": f"%{{y:.{digits}f}}", **more}  # fmt: skip
 
 
 def _line(x: float, axis: str = "x", **more: Any) -> dict[str, Any]:
-    """A reference line across the plot."""
+    """Return a reference line across the plot."""
     other = "y" if axis == "x" else "x"
     return {"type": "line", f"{axis}0": x, f"{axis}1": x, f"{other}0": 0, f"{other}1": 1, f"{other}ref": "paper",
             "line": {"color": GREY, "width": 1, "dash": "dot"}, **more}  # fmt: skip
 
 
 def waterfall(row: dict[str, Any], colour: str) -> Figure:
-    """Scores from the first choice on, stage by stage: a bar is what a stage changes, a whisker its standard error."""
+    """Draw scores from the first choice on, stage by stage: a bar is what a stage changes, a whisker its standard error."""
     stages, scores = ([step[key] for step in row["steps"]] for key in ("stage", "score"))
     changes = [b - a for a, b in pairwise(scores)]
     labels = ["", *(f"{step['gain']:+.2f} ± {step['error']:.2f}" for step in row["steps"][1:])]
@@ -90,176 +104,142 @@ def waterfall(row: dict[str, Any], colour: str) -> Figure:
     points = {"type": "scatter", "mode": "markers", "x": stages, "y": scores, "marker": {"color": GREY, "size": 7},
               "error_y": {"type": "data", "array": [step["error"] for step in row["steps"]], "color": GREY},
               "customdata": labels, "hovertemplate": "%{y:.2f}  %{customdata}<extra></extra>"}  # fmt: skip
-    return _figure([bars, points], height=260, showlegend=False, bargap=0.5, margin=(10, 12, 12, 40),
-                   xaxis={"type": "category"}, yaxis={"title": _title(row["metric"]), "automargin": True})  # fmt: skip
+    return _figure([bars, points], height=260, y=row["metric"], margin=(10, 12, 12, 40), showlegend=False, bargap=0.5,
+                   xaxis={"type": "category"})  # fmt: skip
 
 
 def curve(row: dict[str, Any], colour: dict[str, str]) -> Figure:
-    """Gain, loss and ρ over rounds, above each other on one axis; the dotted line is the round that was kept."""
+    """Draw gain, loss and ρ over rounds, above each other on one axis; the dotted line is the round that was kept."""
     gains = [k for k in ("dev", "select") if k in row]
     panels = [p for p in (gains, ["loss"] if "loss" in row else [], ["rho"] if "rho" in row else []) if p]
     titles = {"dev": row["metric"] or "gain", "select": row["metric"] or "gain", "loss": "loss", "rho": "ρ"}
-    traces, axes = [], {}
+    traces, axes = [], dict[str, Any]()
     for k, (panel, domain) in enumerate(zip(panels, DOMAINS[len(panels)], strict=True), 1):
         suffix = "" if k == 1 else str(k)
-        axes[f"yaxis{suffix}"] = {"domain": domain, "title": _title(titles[panel[0]]), "automargin": True,
-                                  "zeroline": panel == ["rho"]}  # fmt: skip
+        zero = {"zeroline": panel == ["rho"]}
+        axes[f"yaxis{suffix}"] = {"domain": domain, "title": _title(titles[panel[0]]), "automargin": True, **zero}
         for name in panel:
             shade = GREY if name == "dev" else colour[row["system"]]
-            traces.append({
-                "type": "bar" if name == "rho" else "scatter", "x": row["at"], "y": row[name], "yaxis": f"y{suffix}",
-                "name": "ρ" if name == "rho" else name, "showlegend": name in gains,
-                **({"marker": {"color": shade}} if name == "rho" else
-                   {"mode": "lines+markers", "line": {"color": shade, "width": 2}, "marker": {"size": 5}}),
-                "hovertemplate": "%{y:.4~f}" if name in ("loss", "rho") else "%{y:.2f}",
-            })  # fmt: skip
+            about = {"yaxis": f"y{suffix}", "showlegend": name in gains}
+            if name == "rho":
+                bars = {"type": "bar", "x": row["at"], "y": row[name], "name": "ρ", "marker": {"color": shade}}
+                traces.append({**bars, "hovertemplate": "%{y:.4~f}", **about})
+            else:
+                points: dict[str, Any] = {"mode": "lines+markers", "marker": {"size": 5}, **about}
+                traces.append(_lines(row["at"], row[name], name, shade, digits=4 if name == "loss" else 2, **points))
     shapes, notes = [], []
     if row["stop"] is not None:
         shapes = [_line(row["stop"])]
         notes = [{"x": row["stop"], "y": 1, "yref": "paper", "yanchor": "bottom", "showarrow": False, "font": {"size": 11},
                   "text": f"kept: {row['step']} {row['stop']}"}]  # fmt: skip
-    xaxis = {**_counting(row["step"], len(row["at"])), "anchor": f"y{len(panels)}" if panels[1:] else "y"}
-    return _figure(
-        traces, height=150 + 110 * len(panels), xaxis=xaxis, **axes, shapes=shapes, annotations=notes, hovermode="x unified",
-        legend=1.06, margin=(10, 12, 56, 40),
-    )  # fmt: skip
+    xaxis = {**_counting(len(row["at"])), "anchor": f"y{len(panels)}" if panels[1:] else "y"}
+    axes |= {"shapes": shapes, "annotations": notes, "hovermode": "x unified", "legend": 1.06, "margin": (10, 12, 56, 40)}
+    return _figure(traces, height=150 + 110 * len(panels), x=row["step"], xaxis=xaxis, **axes)
 
 
 def effects(panel: dict[str, Any]) -> Figure:
-    """Features by total effect: what the weight does and what trees add."""
+    """Draw features by total effect: what the weight does and what trees add."""
     rows = panel["features"][::-1]
     names = [_shown(f["name"]) for f in rows]
     bars = [("weight", PALETTE[1], [f["linear"] for f in rows]), ("trees", PALETTE[0], [f["total"] - f["linear"] for f in rows])]
     return _figure(
         [{"type": "bar", "orientation": "h", "y": names, "x": x, "name": name, "marker": {"color": c},
           "hovertemplate": "%{y}: %{x:.4f}"} for name, c, x in bars],
-        height=110 + 24 * len(rows),
-        barmode="stack",
+        height=110 + 24 * len(rows), x="effect (sd within lists)", barmode="stack", bargap=0.35, legend=1,
         showlegend=any(f["total"] > f["linear"] for f in rows),
-        xaxis={"title": _title("effect (sd within lists)")},
-        yaxis={"automargin": True, "type": "category", "ticklabelstandoff": 4, "dtick": 1},
-        legend=(1, "normal"),
-        margin=(10, 12, 30, 48),
-        bargap=0.35,
+        yaxis={"type": "category", "ticklabelstandoff": 4, "dtick": 1},
     )  # fmt: skip
 
 
 def response(row: dict[str, Any], colour: str) -> Figure:
-    """Partial dependence of the unit score; ticks at the bottom are quantiles of real values."""
-    traces = []
-    if row["trees"]:
-        traces.append({"type": "scatter", "mode": "lines", "x": row["x"], "y": row["linear"], "name": "weight alone",
-                       "line": {"color": GREY, "width": 1.2, "dash": "dash"}, "hovertemplate": "%{y:.3f}"})  # fmt: skip
-    traces.append({"type": "scatter", "mode": "lines", "x": row["x"], "y": row["total"], "name": "score",
-                   "line": {"color": colour, "width": 2}, "hovertemplate": "%{y:.3f}"})  # fmt: skip
+    """Draw the partial dependence of the unit score; ticks at the bottom are quantiles of real values."""
+    alone = [_lines(row["x"], row["linear"], "weight alone", GREY, dash="dash", digits=3)] if row["trees"] else []
     low = min([*row["total"], *row["linear"]])
-    traces.append({"type": "scatter", "mode": "markers", "x": row["quantiles"], "y": [low] * len(row["quantiles"]),
-                   "marker": {"symbol": "line-ns-open", "size": 7, "color": GREY}, "hoverinfo": "skip"})  # fmt: skip
-    return _figure(traces, height=210, showlegend=False, hovermode="x unified", margin=(10, 10, 8, 30),
-                   xaxis={"zeroline": False, "nticks": 6}, yaxis={"automargin": True, "nticks": 6})  # fmt: skip
+    ticks = {"type": "scatter", "mode": "markers", "x": row["quantiles"], "y": [low] * len(row["quantiles"]),
+             "marker": {"symbol": "line-ns-open", "size": 7, "color": GREY}, "hoverinfo": "skip"}  # fmt: skip
+    score = _lines(row["x"], row["total"], "score", colour, digits=3)
+    return _figure([*alone, score, ticks], height=210, showlegend=False, hovermode="x unified", margin=(10, 10, 8, 30),
+                   xaxis={"zeroline": False, "nticks": 6}, yaxis={"nticks": 6})  # fmt: skip
 
 
 def used_together(pairs: dict[str, Any]) -> Figure:
+    """Draw how many trees use each pair of features."""
     names = [_shown(name) for name in pairs["names"]]
     return _figure(
         [{"type": "heatmap", "x": names, "y": names, "z": pairs["matrix"], "colorscale": SCALE, "xgap": 2,
           "ygap": 2, "hovertemplate": "%{x} with %{y}: %{z} trees<extra></extra>", "texttemplate": "%{z}",
           "showscale": False}],
-        height=190 + 30 * len(names),
+        height=190 + 30 * len(names), margin=(10, 10, 10, 10),
         xaxis={"automargin": True, "tickangle": -40, "showgrid": False, "type": "category"},
-        yaxis={"automargin": True, "autorange": "reversed", "showgrid": False, "type": "category"},
-        margin=(10, 10, 10, 10),
+        yaxis={"autorange": "reversed", "showgrid": False, "type": "category"},
     )  # fmt: skip
 
 
 def duel_scatter(duel: dict[str, Any], gain: str) -> Figure:
-    """Each sentence: the two systems' gains over the decoder's. Above the diagonal, the first one wins."""
+    """Draw each sentence by the two systems' gains over the decoder's. Above the diagonal, the first one wins."""
     colour = [UP if d > 0 else DOWN if d < 0 else GREY for d in duel["difference"]]
     limit = max([1.0, *(abs(v) for v in duel["x"] + duel["y"])]) * 1.05
-    numbers = list(range(len(duel["x"])))
     hover = f"sentence %{{customdata}}<br>{_shown(duel['b'])} %{{x:+.1f}}<br>{_shown(duel['a'])} %{{y:+.1f}}<extra></extra>"
     diagonal = {"type": "line", "x0": -limit, "y0": -limit, "x1": limit, "y1": limit, "line": {"color": GREY, "width": 1}}
     return _figure(
-        [{"type": "scatter", "mode": "markers", "x": duel["x"], "y": duel["y"], "customdata": numbers,
-          "marker": {"color": colour, "size": 7, "opacity": 0.6},
-          "hovertemplate": hover}],
-        height=460,
-        xaxis={"title": _title(f"{duel['b']} − decoder ({gain})"), "range": [-limit, limit]},
-        yaxis={"title": _title(f"{duel['a']} − decoder"), "range": [-limit, limit], "automargin": True},
-        shapes=[diagonal],
-        margin=(10, 12, 12, 48),
+        [{"type": "scatter", "mode": "markers", "x": duel["x"], "y": duel["y"], "customdata": list(range(len(duel["x"]))),
+          "marker": {"color": colour, "size": 7, "opacity": 0.6}, "hovertemplate": hover}],
+        height=460, x=f"{duel['b']} − decoder ({gain})", y=f"{duel['a']} − decoder", margin=(10, 12, 12, 48),
+        xaxis={"range": [-limit, limit]}, yaxis={"range": [-limit, limit]}, shapes=[diagonal],
     )  # fmt: skip
 
 
 def outcome(duel: dict[str, Any]) -> Figure:
-    """Wins, ties and losses as one bar."""
+    """Draw wins, ties and losses as one bar."""
     parts = (("wins", UP), ("ties", GREY), ("losses", DOWN))
     return _figure(
         [{"type": "bar", "orientation": "h", "x": [duel[name]], "y": [""], "name": f"{name} {duel[name]:,}",
           "marker": {"color": c}, "hovertemplate": f"{name}: %{{x}}<extra></extra>"} for name, c in parts],
-        height=110,
-        barmode="stack",
+        height=110, barmode="stack", legend=1, margin=(4, 4, 36, 4), yaxis={"visible": False},
         xaxis={"visible": False, "range": [0, max(1, sum(duel[name] for name, _ in parts))]},
-        yaxis={"visible": False},
-        legend=(1, "normal"),
-        margin=(4, 4, 36, 4),
     )  # fmt: skip
 
 
 def differences(duel: dict[str, Any], gain: str, colour: dict[str, str]) -> Figure:
-    """Distribution of the difference where there is one."""
+    """Draw the distribution of the difference where there is one."""
     values = [d for d in duel["difference"] if d]
     return _figure(
         [{"type": "histogram", "x": values, "nbinsx": 41, "marker": {"color": colour[duel["a"]]},
           "hovertemplate": "%{x}: %{y}<extra></extra>"}],
-        height=300,
-        xaxis={"title": _title(f"{duel['a']} − {duel['b']} ({gain}), ties left out")},
-        yaxis={"title": _title("sentences"), "automargin": True},
-        shapes=[_line(0)],
-        bargap=0.04,
+        height=300, x=f"{duel['a']} − {duel['b']} ({gain}), ties left out", y="sentences", shapes=[_line(0)], bargap=0.04,
         margin=(10, 12, 12, 48),
     )  # fmt: skip
 
 
 def bucket_bars(bucket: dict[str, Any], title: str, colour: dict[str, str]) -> Figure:
+    """Draw the gain of each system by bucket."""
     labels = [f"{label}<br>n = {n:,}" for label, n in zip(bucket["labels"], bucket["count"], strict=True)]
     return _bars(labels, [(r["system"], r["gain"]) for r in bucket["rows"]], title, bucket["by"], colour)
 
 
 def rank_bars(ranks: dict[str, Any], key: str, title: str, colour: dict[str, str]) -> Figure:
+    """Draw how often each system takes which rank, or what it gains there."""
     return _bars(ranks["labels"], [(r["system"], r[key]) for r in ranks["rows"]], title, "rank in the decoder's list", colour)
 
 
 def _bars(labels: list[str], rows: list[tuple[str, Any]], title: str, by: str, colour: dict[str, str]) -> Figure:
     return _figure(
         [{"type": "bar", "x": labels, "y": y, "name": _shown(name), "marker": {"color": colour[name]},
-          "hovertemplate": "%{y:.2f}"}
-         for name, y in rows],
-        height=360,
-        barmode="group",
-        hovermode="x unified",
-        xaxis={"title": _title(by), "type": "category"},
-        yaxis={"title": _title(title), "automargin": True},
-        legend=1.02,
-        margin=(10, 12, 30, 60),
-        bargap=0.25,
-        bargroupgap=0.12,
+          "hovertemplate": "%{y:.2f}"} for name, y in rows],
+        height=360, x=by, y=title, barmode="group", hovermode="x unified", legend=1.02, margin=(10, 12, 30, 60), bargap=0.25,
+        bargroupgap=0.12, xaxis={"type": "category"},
     )  # fmt: skip
 
 
 def ratios(lengths: dict[str, Any]) -> Figure:
-    """Length ratio on every set: a dot a set; 1 is as long as the reference."""
+    """Draw the length ratio on every set: a dot a set; 1 is as long as the reference."""
     rows = lengths["sets"][::-1]
     return _figure(
         [{"type": "scatter", "mode": "markers", "x": [r[name] for r in rows], "y": [_shown(r["system"]) for r in rows],
           "name": name, "marker": {"color": c, "size": 11, "symbol": symbol}, "hovertemplate": "%{y}: %{x:.4f}"}
          for (name, c), symbol in zip(SETS.items(), ("circle-open", "diamond", "circle"), strict=True)],
-        height=110 + 38 * len(rows),
-        xaxis={"title": _title("hypothesis words / reference words"), "zeroline": False},
-        yaxis={"automargin": True, "type": "category", "dtick": 1},
-        shapes=[_line(1.0)],
-        legend=1,
-        margin=(10, 16, 30, 48),
+        height=110 + 38 * len(rows), x="hypothesis words / reference words", xaxis={"zeroline": False}, shapes=[_line(1.0)],
+        legend=1, yaxis={"type": "category", "dtick": 1},
     )  # fmt: skip
 
 
@@ -269,67 +249,41 @@ def shifts(lengths: dict[str, Any], colour: dict[str, str]) -> Figure:
     at = [k for k in range(-8, 9) if k]
     names = [f"{'≤ ' if k == -8 else '≥ ' if k == 8 else ''}{k:+d}" for k in at]
     traces = [
-        {"type": "scatter", "mode": "lines+markers", "x": names, "y": [r["shift"].get(k, 0) for k in at],
-         "name": _shown(r["system"]),
-         "line": {"color": colour[r["system"]], "width": 2, "dash": "dot" if r["system"] == "oracle" else "solid"},
-         "marker": {"size": 5}, "hovertemplate": "%{y}"} for r in rows
+        _lines(names, [r["shift"].get(k, 0) for k in at], r["system"], colour[r["system"]], digits=0, mode="lines+markers",
+               dash="dot" if r["system"] == "oracle" else "solid", marker={"size": 5}) for r in rows
     ]  # fmt: skip
-    return _figure(
-        traces,
-        height=360,
-        hovermode="x unified",
-        xaxis={"title": _title("words more than the decoder's choice"), "type": "category"},
-        yaxis={"title": _title("sentences"), "automargin": True, "rangemode": "tozero"},
-        shapes=[_line(7.5)],
-        legend=1.02,
-        margin=(10, 12, 30, 48),
-    )
+    return _figure(traces, height=360, x="words more than the decoder's choice", y="sentences", hovermode="x unified",
+                   shapes=[_line(7.5)], legend=1.02, xaxis={"type": "category"}, yaxis={"rangemode": "tozero"})  # fmt: skip
 
 
-def strategies(cells: list[dict[str, Any]]) -> dict[str, Figure]:
-    """[E12] figures 1 to 6: for each strategy, BLEU of oracle, best and prediction by epoch."""
-    out = {}
-    for k, cell in enumerate(cells):
-        history = cell["history"]
-        look = {"oracle": (UP, "dot"), "dev": (PALETTE[1], "solid"), "select": (PALETTE[0], "solid"), "prediction": (DOWN, "dot")}
-        out[f"strategy-{k}"] = _figure(
-            [{"type": "scatter", "mode": "lines", "x": [r.get("epoch") for r in history], "y": [r.get(name) for r in history],
-              "name": name, "line": {"color": c, "width": 2, "dash": dash}, "hovertemplate": "%{y:.2f}"}
-             for name, (c, dash) in look.items() if any(name in r for r in history)],
-            height=240,
-            hovermode="x unified",
-            xaxis=_counting("epoch", len(history)),
-            yaxis={"automargin": True},
-            legend=1.02,
-            margin=(10, 10, 24, 44),
-        )  # fmt: skip
-    return out
+def strategy(row: dict[str, Any]) -> Figure:
+    """Draw BLEU of oracle, best and prediction by epoch [E12 figures 1 to 6]."""
+    history = row["history"]
+    look = {"oracle": (UP, "dot"), "dev": (PALETTE[1], "solid"), "select": (PALETTE[0], "solid"), "prediction": (DOWN, "dot")}
+    epochs = [r.get("epoch") for r in history]
+    found = {name: [r.get(name) for r in history] for name in look if any(name in r for r in history)}
+    traces = [_lines(epochs, values, name, look[name][0], dash=look[name][1]) for name, values in found.items()]
+    return _figure(traces, height=240, x="epoch", xaxis=_counting(len(history)), hovermode="x unified", legend=1.02,
+                   margin=(10, 10, 24, 44))  # fmt: skip
 
 
 def sizes(table: dict[str, Any]) -> Figure:
-    """[E12 Table 2] the oracle among the first k of every list."""
+    """Draw the oracle among the first k of every list [E12 Table 2]."""
     k, oracle = ([float(row[c]) for row in table["rows"]] for c in (0, 1))
-    return _figure(
-        [{"type": "scatter", "mode": "lines+markers", "x": k, "y": oracle, "line": {"color": PALETTE[1], "width": 2},
-          "hovertemplate": "first %{x}: %{y:.2f}<extra></extra>"}],
-        height=260,
-        xaxis={"type": "log", "title": _title("hypotheses of a list"), "tickvals": k, "ticktext": [f"{n:,.0f}" for n in k]},
-        yaxis={"title": _title(table["header"][1]), "automargin": True},
-        margin=(10, 10, 14, 48),
-    )  # fmt: skip
+    hover = "first %{x}: %{y:.2f}<extra></extra>"
+    trace = _lines(k, oracle, "", PALETTE[1], mode="lines+markers") | {"hovertemplate": hover}
+    xaxis = {"type": "log", "tickvals": k, "ticktext": [f"{n:,.0f}" for n in k]}
+    return _figure([trace], height=260, x="hypotheses of a list", y=table["header"][1], margin=(10, 10, 14, 48), xaxis=xaxis)
 
 
 def spreads(rows: list[dict[str, Any]]) -> Figure:
-    """[EMR13 section 6] mean ± sd of w·(f(y+) − f(y_w)) by epoch: RM bounds it, MIRA does not."""
-    return _figure(
-        [{"type": "scatter", "mode": "lines+markers", "x": r["at"], "y": r["mean"], "name": _shown(r["name"]),
-          "line": {"color": PALETTE[k % len(PALETTE)], "width": 2}, "hovertemplate": "%{y:.2f}",
-          "error_y": {"type": "data", "array": r["sd"], "thickness": 1, "width": 3, "color": PALETTE[k % len(PALETTE)]}}
-         for k, r in enumerate(rows)],
-        height=380,
-        hovermode="x unified",
-        xaxis=_counting("epoch", max(len(r["at"]) for r in rows)),
-        yaxis={"title": _title("spread of scores, mean ± sd"), "automargin": True},
-        legend=1.02,
-        margin=(10, 10, 30, 48),
-    )  # fmt: skip
+    """Draw mean ± sd of w·(f(y+) − f(y_w)) by epoch: RM bounds it, MIRA does not [EMR13 section 6]."""
+    shades = [PALETTE[k % len(PALETTE)] for k in range(len(rows))]
+    traces = [
+        _lines(r["at"], r["mean"], r["name"], shade, mode="lines+markers",
+               error_y={"type": "data", "array": r["sd"], "thickness": 1, "width": 3, "color": shade})
+        for r, shade in zip(rows, shades, strict=True)
+    ]  # fmt: skip
+    xaxis = _counting(max(len(r["at"]) for r in rows))
+    return _figure(traces, height=380, x="epoch", y="spread of scores, mean ± sd", xaxis=xaxis, hovermode="x unified",
+                   legend=1.02)  # fmt: skip

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ..compare.table import BESIDE
 from ..core.arrays import F64, I64, Array
-from ..core.errors import InputError
 from ..core.text import split_words
 from ..lists.choices import chosen_stats, texts
 from ..lists.nbest import strings
 from ..metrics.bleu import HYP_LEN, REF_LEN, brevity_penalty, corpus_bleu, sum_stats
 from ..metrics.metric import metric_of, shown
 from ..metrics.significance import approximate_randomisation, exact_sums
-from .run_folder import Run, System
+from .run_folder import FinishedRun, FinishedSystem
 
 LENGTHS = (1, 6, 11, 16, 21, 31, 41)  # first value of each bucket; the last is open
 SIZES = (1, 2, 11, 51, 101, 201, 501)
@@ -24,28 +22,20 @@ RANKS = (1, 2, 6, 21, 101)
 SETS = ("dev", "select", "test")
 
 
-def metric(run: Run) -> dict[str, Any]:
+def metric(run: FinishedRun) -> dict[str, Any]:
     """Return the metric that the page is about, and the others."""
-    first = run.systems[0].row.test or {}
-    names = [name for name in first if name not in (run.metric.name, *BESIDE)]
+    names = [name for name in run.systems[0].row.test if name not in (run.metric.name, *BESIDE)]
     return {
         "name": run.metric.name,
         "title": shown(run.metric.name),
         "gain": run.gain_name,
         "sign": run.metric.sign,
-        "others": [{"name": name, "title": shown(name), "lower": _lower(run, name)} for name in names],
+        "others": [{"name": name, "title": shown(name), "lower": run.scorer.metric(name).lower_is_better} for name in names],
         "references": run.test.has_stats,
     }
 
 
-def _lower(run: Run, name: str) -> bool:
-    try:
-        return run.scorer.metric(name).lower_is_better
-    except InputError:  # of a folder from elsewhere
-        return False
-
-
-def headline(run: Run) -> dict[str, Any]:
+def headline(run: FinishedRun) -> dict[str, Any]:
     """Whether ours is better than what the user has, the decoder's or the list's first choice, and than other systems."""
     ours = run.ours
     test = {s.name: s.row.score("test", run.metric.name) for s in run.systems}
@@ -70,33 +60,32 @@ def headline(run: Run) -> dict[str, Any]:
     }
 
 
-def results(run: Run) -> list[dict[str, Any]]:
+def results(run: FinishedRun) -> list[dict[str, Any]]:
     """The table: what results.json holds, with the difference to the linear row."""
     name = run.metric.name
     base = run.linear.row.score("test", name)
-    against = {s.name: s.row.against or {run.linear.name: s.row.p_value} for s in run.systems}  # the second: release 0.2
-    others = [other for other in against[run.systems[0].name] if any(p.get(other) is not None for p in against.values())]
+    others = [o for o in run.systems[0].row.against if any(s.row.against.get(o) is not None for s in run.systems)]
     keys = ("name", "method", "feature_set", "level", "features", "trees", "p_bootstrap", "p_stratified", "confidence")
     return [
         {
             **{key: getattr(s.row, key) for key in (*keys, "seconds", "search_seconds", "peak_mb", "sd", "same_as")},
-            "against": {other: against[s.name].get(other) for other in others},
+            "against": {other: s.row.against.get(other) for other in others},
             "more": _more_tests(s, name),
             **{which: dict(getattr(s.row, which) or {}) for which in SETS},
             "gain": None if s is run.linear else _difference(s.row.score("test", name), base),
-            "runs": len(s.row.runs or ()) or 1,
+            "runs": len(s.row.runs),
         }
         for s in run.systems
     ]
 
 
-def waterfalls(run: Run) -> list[dict[str, Any]]:
+def waterfalls(run: FinishedRun) -> list[dict[str, Any]]:
     """What each part of a model is worth on the lists that chose, of every system that knows it."""
     known = {s.name: s.model.config["waterfall"] for s in run.systems if s.model and "waterfall" in s.model.config}
     return [{"system": name, **about, "metric": shown(about["metric"])} for name, about in known.items()]
 
 
-def curves(run: Run) -> list[dict[str, Any]]:
+def curves(run: FinishedRun) -> list[dict[str, Any]]:
     """Learning curves: rounds or epochs, whatever of loss, dev, select and ρ the history has, and where it stopped."""
     out = []
     for s in run.systems:
@@ -119,7 +108,7 @@ def curves(run: Run) -> list[dict[str, Any]]:
     return out
 
 
-def duels(run: Run) -> list[dict[str, Any]]:
+def duels(run: FinishedRun) -> list[dict[str, Any]]:
     """Pairs of systems sentence by sentence: gains over the decoder's choice, wins, ties and losses."""
     a, base = run.ours, run.gains(run.decoder)
     known = {s.name: s for s in (run.rival, run.linear, run.system("decoder")) if s is not None and s is not a}
@@ -146,13 +135,13 @@ def duels(run: Run) -> list[dict[str, Any]]:
     return out
 
 
-def randomisation_p(run: Run, a: I64, b: I64) -> float:
+def randomisation_p(run: FinishedRun, a: I64, b: I64) -> float:
     """p of the difference between choices by the metric on test, by approximate randomisation."""
     rows = [exact_sums(run.scorer.rows(chosen, run.metric)) for chosen in (a, b)]
     return approximate_randomisation(*rows, metric=run.metric)
 
 
-def levels(run: Run) -> dict[str, Any]:
+def levels(run: FinishedRun) -> dict[str, Any]:
     """Return what folds said of the trees of each boosted system, and the choices of ours beside those of its rival."""
     ours, rival = run.ours, run.rival
     both = rival is not None and ours is not rival and ours.model is not None and ours.model.level == "local"
@@ -162,11 +151,11 @@ def levels(run: Run) -> dict[str, Any]:
     }
 
 
-def folded(run: Run, system: System) -> dict[str, Any] | None:
+def folded(run: FinishedRun, system: FinishedSystem) -> dict[str, Any] | None:
     """Numbers of trees on folds of the training list, where they chose: none, the best, and what was kept."""
     assert system.model is not None
     why, name = system.model.config.get("tree_count"), str(system.model.config.get("metric"))
-    if not isinstance(why, Mapping):  # another rule chose, or release 0.1
+    if why is None:  # another rule chose
         return None
     scores, counts = np.array(why[name], np.float64), list(why["trees"])
     sign = metric_of(name, run.test).sign
@@ -191,7 +180,7 @@ def folded(run: Run, system: System) -> dict[str, Any] | None:
     }
 
 
-def agreement(run: Run, ours: System, rival: System) -> dict[str, Any]:
+def agreement(run: FinishedRun, ours: FinishedSystem, rival: FinishedSystem) -> dict[str, Any]:
     """Count how often two systems choose the same hypothesis, who is better where not, and by how much in all."""
     difference = run.gains(ours.chosen) - run.gains(rival.chosen)
     return {
@@ -206,7 +195,7 @@ def agreement(run: Run, ours: System, rival: System) -> dict[str, Any]:
     }
 
 
-def buckets(run: Run) -> dict[str, Any]:
+def buckets(run: FinishedRun) -> dict[str, Any]:
     """The metric over the decoder's by source length and list size; share and mean gain by rank of the choice."""
     nb = run.test
     lengths, by = _word_counts(nb.source), "source words"
@@ -222,7 +211,7 @@ def buckets(run: Run) -> dict[str, Any]:
     }
 
 
-def _bucketed(run: Run, systems: list[System], values: Array, starts: tuple[int, ...]) -> dict[str, Any]:
+def _bucketed(run: FinishedRun, systems: list[FinishedSystem], values: Array, starts: tuple[int, ...]) -> dict[str, Any]:
     bucket = bucket_of(values, starts)
     used = [k for k in range(len(starts)) if (bucket == k).any()]
     rows = []
@@ -254,7 +243,7 @@ def bucket_of(values: Array, starts: tuple[int, ...]) -> I64:
         del kept[max(least, 1)]
 
 
-def _ranks(run: Run, systems: list[System]) -> dict[str, Any]:
+def _ranks(run: FinishedRun, systems: list[FinishedSystem]) -> dict[str, Any]:
     base = run.gains(run.decoder)
     bucket = np.full((len(systems), len(base)), -1)
     for row, s in zip(bucket, systems, strict=True):
@@ -272,7 +261,7 @@ def _ranks(run: Run, systems: list[System]) -> dict[str, Any]:
     return {"labels": [_label(RANKS, k) for k in used], "rows": rows}
 
 
-def lengths(run: Run) -> dict[str, Any]:
+def lengths(run: FinishedRun) -> dict[str, Any]:
     """Split BLEU into BP · precision: a system that only got the length right shows here. It takes references."""
     if not run.test.has_stats:
         return {"systems": [], "sets": []}
@@ -302,7 +291,7 @@ def lengths(run: Run) -> dict[str, Any]:
     return {"systems": out, "sets": sets}
 
 
-def experiments(run: Run) -> dict[str, Any]:
+def experiments(run: FinishedRun) -> dict[str, Any]:
     """Return curves of all systems that have them: MIRA's strategies by epoch [E12], and the spread of scores [EMR13]."""
     labels = {name: label for label, name in (run.paper or {}).get("rows", {}).items()}
     strategies, spreads = [], []
@@ -317,24 +306,18 @@ def experiments(run: Run) -> dict[str, Any]:
     return {"strategies": strategies, "spreads": spreads}
 
 
-def reproduction(run: Run) -> dict[str, Any]:
+def reproduction(run: FinishedRun) -> dict[str, Any]:
     """The command, what it read, and what was tried and chosen for each system."""
-    config = run.config
-    inputs = config.get("inputs") or {}
+    named = ("command", "version", "trials", "seeds", "signatures", "versions")
     return {
-        "command": config.get("command") or "",
-        "version": config.get("version") or "",
-        "trials": config.get("trials"),
-        "seeds": config.get("seeds") or [],
-        "inputs": [{"set": name, **row} for name, row in inputs.items()],
-        "signatures": dict(config.get("signatures") or {}),
-        "versions": dict(config.get("versions") or {}),
+        **{name: run.config[name] for name in named},
+        "inputs": [{"set": name, **row} for name, row in run.config["inputs"].items()],
         "systems": [
-            {"system": s.name, "signature": s.model.signature if s.model else None, "chosen": s.row.chosen or {},
-             "tried": [t for t in s.row.tried or [] if isinstance(t, Mapping)], "runs": s.row.runs or []}
+            {"system": s.name, "signature": s.model.signature if s.model else None, "chosen": s.row.chosen, "tried": s.row.tried,
+             "runs": s.row.runs}
             for s in run.systems
         ],
-        "config": dict(config),
+        "config": dict(run.config),
     }  # fmt: skip
 
 
@@ -357,7 +340,7 @@ def _word_counts(texts: Any) -> I64:
     return np.array([len(split_words(text)) for text in texts.to_pylist()], np.int64)
 
 
-def _more_tests(system: System, metric: str) -> list[tuple[str, float | None]]:
+def _more_tests(system: FinishedSystem, metric: str) -> list[tuple[str, float | None]]:
     """The metric on the test lists after the first, and the mean of all."""
     tests = system.row.tests or {}
     further = [(which, scores.get(metric)) for which, scores in list(tests.items())[1:]]

@@ -26,40 +26,39 @@ from ..model.describe import describe
 from ..model.model import Model
 
 T = TypeVar("T")
-Scores = dict[str, float | None] | None
+Scores = dict[str, float | None]
 _FIX = "make the run again with 'boostfeat compare'"
 
 
 class Row(Struct):
-    """A row of results.json, as far as the page shows it; all but the name may be missing."""
+    """A row of results.json, as far as the page shows it."""
 
     name: str
-    method: str | None = None
-    feature_set: str | None = None
-    level: str | None = None
-    features: int | None = None
-    trees: int | None = None
-    dev: Scores = None
-    select: Scores = None
-    test: Scores = None
-    sd: Scores = None
-    p_value: float | None = None
-    against: dict[str, float | None] | None = None
-    p_bootstrap: float | None = None
-    p_stratified: float | None = None
-    metric: str | None = None
-    confidence: tuple[float, float] | None = None
-    seconds: float | None = None
-    peak_mb: float | None = None
-    chosen: dict[str, Any] | None = None
-    tried: list[Any] | None = None
-    runs: list[Any] | None = None
-    tests: dict[str, dict[str, Any]] | None = None
-    mean: Scores = None
-    search_seconds: float | None = None
-    same_as: str | None = None
+    method: str
+    feature_set: str
+    level: str | None
+    features: int
+    trees: int
+    metric: str
+    dev: Scores
+    test: Scores
+    confidence: tuple[float, float]
+    p_bootstrap: float | None
+    p_stratified: float | None
+    against: dict[str, float | None]
+    seconds: float | None
+    search_seconds: float | None
+    peak_mb: float | None
+    chosen: dict[str, Any]
+    tried: list[dict[str, Any]]
+    runs: list[dict[str, Any]]
+    choice: str
     model: str | None = None
-    choice: str = ""
+    select: Scores | None = None
+    sd: Scores | None = None
+    tests: dict[str, dict[str, Any]] | None = None
+    mean: Scores | None = None
+    same_as: str | None = None
 
     def score(self, which: str, metric: str) -> float | None:
         """Return a score on dev, select or test."""
@@ -67,30 +66,30 @@ class Row(Struct):
 
 
 class _Input(Struct):
-    path: str | None = None
-    sha256: str | None = None
+    path: str
+    sha256: str = ""
 
 
 class _Config(Struct):
     """The settings in config.json."""
 
-    command: str | None = None
-    version: str | None = None
-    trials: int | None = None
-    seeds: list[int] | None = None
-    options: dict[str, Any] | None = None
-    inputs: dict[str, _Input] | None = None
-    signatures: dict[str, str] | None = None
-    versions: dict[str, str | None] | None = None
+    command: str
+    version: str
+    trials: int
+    seeds: list[int]
+    options: dict[str, Any]
+    inputs: dict[str, _Input]
+    signatures: dict[str, str]
+    versions: dict[str, str]
 
 
 class _PaperTable(Struct):
     title: str
+    kind: str
     finding: str
     header: list[str]
     rows: list[list[str]]
-    kind: str | None = None
-    differs: list[str] | None = None
+    differs: list[str]
     system: str | None = None
 
 
@@ -108,7 +107,7 @@ class _Choices(Struct):
 
 
 @dataclass(frozen=True)
-class System:
+class FinishedSystem:
     """One row of the table: what results.json says, its model, and what it chose."""
 
     row: Row
@@ -128,43 +127,39 @@ class System:
 
 
 @dataclass(frozen=True)
-class Run:
+class FinishedRun:
     """The systems in table order, the test list they are reported on, and how it all came about."""
 
     folder: Path
-    systems: tuple[System, ...]
+    systems: tuple[FinishedSystem, ...]
     test: NBest
     config: Mapping[str, Any]
     paper: Mapping[str, Any] | None = None  # its tables, where the run is a paper's experiment
 
-    def system(self, name: str) -> System | None:
+    def system(self, name: str) -> FinishedSystem | None:
         return next((s for s in self.systems if s.name == name), None)
 
     @property
-    def linear(self) -> System:
+    def linear(self) -> FinishedSystem:
         """The linear row that p-values are against."""
-        named = (self.config.get("options") or {}).get("baseline")
-        return (
-            self.system(str(named))
-            or self.system("base-PRO")
-            or next((s for s in self.systems if s.model and not s.model.trees), self.systems[0])
-        )
+        named = self.system(str(self.config["options"].get("baseline")))
+        return named or next((s for s in self.systems if s.model and not s.model.trees), self.systems[0])
 
     @property
-    def ours(self) -> System:
+    def ours(self) -> FinishedSystem:
         """The row that people come for: boost-local, or the last with local trees, with any, or the last."""
         local = [s for s in self.boosted if s.model and s.model.level == "local"]
         return self.system("boost-local") or (local or self.boosted or self.systems)[-1]
 
     @property
-    def rival(self) -> System | None:
+    def rival(self) -> FinishedSystem | None:
         """The row it is set against: the global one of equal features, or the last with trees of whole hypotheses."""
         whole = [s for s in self.boosted if s.model and s.model.level == "global"]
         equal = self.system(self.ours.name.replace("boost-local", "boost-global"))
         return equal if equal not in (None, self.ours) else whole[-1] if whole else None
 
     @property
-    def boosted(self) -> list[System]:
+    def boosted(self) -> list[FinishedSystem]:
         return [s for s in self.systems if s.model and s.model.trees]
 
     @cached_property
@@ -177,7 +172,7 @@ class Run:
     @cached_property
     def metric(self) -> Metric:
         """The metric that the comparison chose by."""
-        return self.scorer.metric(str(self.systems[0].row.metric or "bleu-sbp"))
+        return self.scorer.metric(self.systems[0].row.metric)
 
     @cached_property
     def scorer(self) -> Scorer:
@@ -223,7 +218,7 @@ class Run:
         return self.metric.points * self.metric.unit(self.test) * self.metric.gain(self.test)
 
 
-def load_run(folder: str | Path, *, test: str | Path | None = None, maker: FeatureMaker | None = None) -> Run:
+def load_run(folder: str | Path, *, test: str | Path | None = None, maker: FeatureMaker | None = None) -> FinishedRun:
     """Read RUN/ and the test list it names (or ``test``, where it is now); a list that differs from the run's is refused.
 
     Where the folder no longer holds the list with a model's features, ``maker`` computes those that the model carries.
@@ -238,10 +233,10 @@ def load_run(folder: str | Path, *, test: str | Path | None = None, maker: Featu
     rows = _read(folder / "results.json", list[Row])
     if not rows:
         raise _bad(folder / "results.json", "a list of systems", "none")
-    nbest = read_store(_test_path(folder, settings, test))
+    nbest = read_store(_test_path(folder, settings.inputs, test))
     if not len(nbest):
         raise InputError(f"{folder}: expected a test list with sentences, found an empty one")
-    return Run(
+    return FinishedRun(
         folder,
         tuple(_system(folder, row, nbest, maker) for row in rows),
         nbest,
@@ -254,22 +249,19 @@ def _read(path: Path, shape: type[T]) -> T:
     return load_json(path, shape, expected="JSON", fix=_FIX)
 
 
-def _test_path(folder: Path, config: _Config, given: str | Path | None) -> Path:
-    inputs = config.inputs or {}
-    if inputs and "test" not in inputs:
+def _test_path(folder: Path, inputs: Mapping[str, _Input], given: str | Path | None) -> Path:
+    if "test" not in inputs:
         raise InputError(f"{folder}: expected a comparison on a test list, found an ablation without one; compare with --test")
-    recorded = inputs.get("test", _Input())
-    if given is None and recorded.path is None:
-        raise _bad(folder / "config.json", "inputs.test.path", "none")
-    names = [Path(given)] if given is not None else [Path(str(recorded.path)), folder / str(recorded.path)]
+    recorded = inputs["test"]
+    names = [Path(given)] if given is not None else [Path(recorded.path), folder / recorded.path]
     path = next((p for p in names if given is not None or os.path.isfile(p)), None)
     if path is None:
         raise InputError(f"{recorded.path}: expected the test list of {folder}, found no file; say where it is now with --test")
     # the digest of what stands in the file, as compare takes it; the choices are positions in exactly these lists
-    found, expected = sha256(path) if path.is_file() else None, recorded.sha256
-    if found and expected and found != expected:
+    found = sha256(path) if path.is_file() else None
+    if found and recorded.sha256 and found != recorded.sha256:
         raise InputError(
-            f"{path}: expected the test list of {folder} (sha256 {expected[:12]}...), found another ({found[:12]}...); "
+            f"{path}: expected the test list of {folder} (sha256 {recorded.sha256[:12]}...), found another ({found[:12]}...); "
             "give the very list that was compared, or compare again"
         )
     return path
@@ -280,7 +272,7 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _system(folder: Path, row: Row, nbest: NBest, maker: FeatureMaker) -> System:
+def _system(folder: Path, row: Row, nbest: NBest, maker: FeatureMaker) -> FinishedSystem:
     model = Model.load(_inside(folder, row.model)) if row.model else None
     path, sizes = _inside(folder, row.choice), np.diff(nbest.hyp_ptr)
     within = np.array(_read(path, _Choices).test, np.int64)
@@ -291,13 +283,13 @@ def _system(folder: Path, row: Row, nbest: NBest, maker: FeatureMaker) -> System
         s = int(wrong[0])
         raise _bad(path, f"test[{s}]: a hypothesis of its {int(sizes[s])}", str(within[s]))
     chosen = np.where(within < 0, -1, offsets(sizes)[:-1] + within)
-    return System(row, model, chosen, _featurized(folder, row, nbest, model, maker))
+    return FinishedSystem(row, model, chosen, _featurized(folder, row, nbest, model, maker))
 
 
 def _featurized(folder: Path, row: Row, nbest: NBest, model: Model | None, maker: FeatureMaker) -> NBest:
     """Return the test list with a set of features, as compare left it in the folder; where it is no longer there, with those that
     the model carries, if any."""
-    path = _inside(folder, f"features/{row.feature_set or 'base'}/test.nbest")
+    path = _inside(folder, f"features/{row.feature_set}/test.nbest")
     if not os.path.isfile(path):
         return nbest if model is None else maker.for_model(nbest, model, where=row.name)
     found = read_store(path)

@@ -12,12 +12,12 @@ from ..lists.nbest import NBest
 from ..model.explain import Differences, with_length
 from ..model.model import hypothesis_table, tree_scores, unit_table
 from .overview import rounded
-from .run_folder import Run, System
+from .run_folder import FinishedRun, FinishedSystem
 
 REASONS = 8  # features and trees that are named for a choice; the others are summed
 
 
-def sentences(run: Run) -> dict[str, Any]:
+def sentences(run: FinishedRun) -> dict[str, Any]:
     """Sentences with every hypothesis that some system, the decoder or the oracle chose, each once.
 
     A sentence's units are a table [source, target, linear parts, tree parts] with a part for every system that has a model (a
@@ -73,7 +73,7 @@ def sentences(run: Run) -> dict[str, Any]:
     }
 
 
-def _reasons(system: System, decoder: I64) -> dict[int, list[list[Any]]]:
+def _reasons(system: FinishedSystem, decoder: I64) -> dict[int, list[list[Any]]]:
     """[name, part] by sentence, of those where the system does not choose what the decoder does."""
     if system.model is None:
         return {}
@@ -87,7 +87,7 @@ def _reasons(system: System, decoder: I64) -> dict[int, list[list[Any]]]:
     return out
 
 
-def _contributions(scorers: Sequence[System], part: NBest, shown: I64) -> tuple[F64, F64, F64]:
+def _contributions(scorers: Sequence[FinishedSystem], part: NBest, shown: I64) -> tuple[F64, F64, F64]:
     """Return what occurrences of units add to the score by weights [R, M] and by trees [R, M], and what only whole
     hypotheses do [H, M]. Every system is scored on the list with its own features.
     """

@@ -197,26 +197,49 @@ SPARSE = "# weights\nLM0= 0.5\nTM0= 0.1 0.2\npt_a:b -1e-3\n"
 CDEC_WEIGHTS = "# weights\nGlue 1.5\nLanguageModel -0.5\npt:a|b 1e-3\n"
 MKCLS = "das\t1\nhaus\t2\nist 13\n"
 BROWN = "0110\tdas\t12\n10\thaus\t7\n"
-RESULTS = [
-    {"name": "decoder", "choice": "choices.json", "dev": {"bleu": 1.0}},
-    {
-        "name": "x",
-        "model": "model.json",
-        "choice": "choices.json",
-        "feature_set": "sparse",
-        "test": {"bleu-sbp": 1.5, "ter": None},
-        "confidence": [1, 2.5],
-        "chosen": {"l2": 1},
-    },
-]
+RESULT = {
+    "name": "decoder",
+    "method": "decoder",
+    "feature_set": "sparse",
+    "level": None,
+    "features": 3,
+    "trees": 0,
+    "metric": "bleu-sbp",
+    "dev": {"bleu-sbp": 1.0},
+    "test": {"bleu-sbp": 1.5, "ter": None},
+    "confidence": [1, 2.5],
+    "p_bootstrap": 0.5,
+    "p_stratified": None,
+    "against": {"decoder": None},
+    **dict.fromkeys(("seconds", "search_seconds", "peak_mb"), 1.5),
+    "chosen": {"l2": 1},
+    "tried": [{"params": {"l2": 1}, "select": 1.5}],
+    "runs": [{"seed": 0}],
+    "choice": "choices.json",
+}
+RESULTS = [RESULT, {**RESULT, "name": "x", "method": "pro", "model": "model.json"}]
 RUN: dict[str, Any] = {
-    "config.json": {"boostfeat": "compare/1", "inputs": {"test": {"path": "test.nbest"}}, "options": {"baseline": "decoder"}},
+    "config.json": {
+        "boostfeat": "compare/1",
+        **{"command": "boostfeat compare", "version": "0.2.0", "trials": 10, "seeds": [0], "signatures": {}, "versions": {}},
+        "inputs": {"test": {"path": "test.nbest"}},
+        "options": {"baseline": "decoder"},
+    },
     "results.json": RESULTS,
     "choices.json": {"test": [0, 1]},
     "model.json": MODEL,
     "paper.json": {
         "title": "A paper",
-        "tables": [{"title": "Table 1", "finding": "holds", "header": ["a", "b"], "rows": [["x", "1"]], "differs": ["lists"]}],
+        "tables": [
+            {
+                "title": "Table 1",
+                "kind": "systems",
+                "finding": "holds",
+                "header": ["a", "b"],
+                "rows": [["x", "1"]],
+                "differs": ["lists"],
+            }
+        ],
         "differs": ["other data"],
         "rows": {"x": "a row"},
     },

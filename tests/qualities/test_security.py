@@ -109,7 +109,7 @@ def test_a_run_names_no_files_elsewhere(tmp_path: Path, key: str, name: str) -> 
     write_store(generated(), folder / "test.nbest")
     for file, whole in RUN.items():
         (folder / file).write_text(json.dumps(whole))
-    (folder / "results.json").write_text(json.dumps([{"name": "x", "choice": "choices.json", key: name}]))
+    (folder / "results.json").write_text(json.dumps([{**RUN["results.json"][0], key: name}]))
     with pytest.raises(FormatError, match="names of files in the folder"):
         load_run(folder)
 

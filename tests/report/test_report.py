@@ -28,16 +28,35 @@ from boostfeat.metrics.bleu import corpus_bleu, sum_stats
 from boostfeat.model.model import Model
 from boostfeat.model.units import UnitSpace
 from boostfeat.report import gather, load_run, write_report
-from boostfeat.report.feature_panels import response_curves, used_together
+from boostfeat.report.model_panels import response_curves, told_share, tree_panels, used_together
 from boostfeat.report.overview import bucket_of, levels
 from boostfeat.report.page import packed, render, script_json
 from boostfeat.report.run_folder import sha256
-from boostfeat.report.tree_cards import told_share, tree_panels
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import Tree
 
 NASTY = "<script>alert(1)</script>"
 SETS = ("dev", "select", "test")
+
+
+def row_of(name: str, model: Model | None, scores: dict) -> dict:
+    test = scores["test"]["bleu-sbp"]
+    return {
+        "name": name, "method": "boost" if name.startswith("boost") else name, "feature_set": "base",
+        "level": model.level if model and model.trees else None, "features": 4, "trees": len(model.trees) if model else 0,
+        "dev": {}, **scores, "metric": "bleu-sbp", "against": {"decoder": None, "base-PRO": None if name == "base-PRO" else 0.0314},
+        "p_bootstrap": 0.04, "p_stratified": None, "confidence": [test - 1.2, test + 1.1], "seconds": 1.5, "search_seconds": 2.5,
+        "peak_mb": 210.0, "chosen": {"l2": 1.0, "leaves": "linear"}, "tried": [{"params": {"l2": 1.0}, "select": 31.5}],
+        "runs": [{"seed": 0, **scores}], "sd": None,
+    }  # fmt: skip
+
+
+def config_of(inputs: dict) -> dict:
+    command = "boostfeat compare dev.nbest --select select.nbest --test test.nbest -o run/"
+    return {
+        "boostfeat": "compare/1", "version": "0.1.0", "command": command, "options": {}, "seeds": [0], "inputs": inputs,
+        "signatures": {"bleu": "nrefs:1|case:mixed"}, "versions": {"numpy": np.__version__}, "grid": {}, "trials": 10000,
+    }  # fmt: skip
 
 
 def make_run(folder: Path, lists: dict[str, NBest], *, rounds: int = 6, max_leaves: int = 3) -> Path:
@@ -73,21 +92,11 @@ def make_run(folder: Path, lists: dict[str, NBest], *, rounds: int = 6, max_leav
         if model:
             model.save(folder / "models" / f"{name}.json")
         row = {w: _scores(lists[w], chosen[w]) for w in SETS}
-        test = row["test"]["bleu-sbp"]
-        rows.append({
-            "name": name, "method": "boost" if name.startswith("boost") else name, "feature_set": "base",
-            "level": model.level if model and model.trees else None, "features": len(lists["dev"].global_names),
-            "trees": len(model.trees) if model else 0, **row, "p_value": None if name == "base-PRO" else 0.0314, "p_bootstrap": 0.04,
-            "p_stratified": None, "confidence": [test - 1.2, test + 1.1], "seconds": 1.5, "peak_mb": 210.0,
-            "chosen": {"l2": 1.0, "leaves": "linear"}, "tried": [{"params": {"l2": 1.0}, "select": 31.5}],
-            "runs": [{"seed": 0, **row}], "sd": None, "model": f"models/{name}.json" if model else None,
-            "choice": f"choices/{name}.json",
-        })  # fmt: skip
+        rows.append(
+            {**row_of(name, model, row), "model": f"models/{name}.json" if model else None, "choice": f"choices/{name}.json"}
+        )
     (folder / "results.json").write_text(json.dumps(rows))
-    command = "boostfeat compare dev.nbest --select select.nbest --test test.nbest -o run/"
-    config = {"boostfeat": "compare/1", "version": "0.1.0", "command": command, "options": {}, "seeds": [0], "inputs": inputs,
-              "signatures": {"bleu": "nrefs:1|case:mixed"}, "versions": {"numpy": np.__version__}, "grid": {}, "trials": 10000}  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "config.json").write_text(json.dumps(config_of(inputs)))
     return folder
 
 
@@ -502,12 +511,10 @@ def test_lists_without_units_source_or_scores(tmp_path):
     model.save(folder / "m.json")
     write_store(lists["test"], folder / "test.nbest")
     nb = lists["test"]
-    rows = [{"name": "only", "model": "m.json", "choice": "c/only.json", "test": _scores(nb, model.predict(nb))}]
+    row = row_of("only", model, {"test": _scores(nb, model.predict(nb))})
     (folder / "c/only.json").write_text(json.dumps({"test": (model.predict(nb) - nb.hyp_ptr[:-1]).tolist()}))
-    (folder / "results.json").write_text(json.dumps(rows))
-    (folder / "config.json").write_text(
-        json.dumps({"inputs": {"test": {"path": "test.nbest", "sha256": sha256(folder / "test.nbest")}}})
-    )
+    (folder / "results.json").write_text(json.dumps([{**row, "model": "m.json", "choice": "c/only.json"}]))
+    (folder / "config.json").write_text(json.dumps(config_of({"test": {"path": "test.nbest"}})))
     assert write_report(folder, tmp_path / "r.html") > 0
     found = gather(load_run(folder))
     assert found["duels"] == []

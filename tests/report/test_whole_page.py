@@ -48,6 +48,18 @@ MODELS = {
 }
 
 
+def config_of(test: Path) -> dict:
+    about = {
+        "command": "boostfeat compare",
+        "version": "0.2.0",
+        "seeds": [0, 1],
+        "trials": 100,
+        "options": {"baseline": "base-PRO"},
+    }
+    inputs = {"test": {"path": test.name, "sentences": 6, "sha256": sha256(test)}}
+    return {**about, "inputs": inputs, "signatures": {"bleu": "x"}, "versions": {"numpy": "2"}}
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
@@ -63,17 +75,15 @@ def run(tmp_path_factory):
         score = {"bleu-sbp": 20.0 + k, "bleu": 21.0 + k, "ter": 60.0 - k, "length_ratio": 0.9 + k / 100, "oracle_gap": k / 10}
         rows.append({
             "name": name, "method": name, "feature_set": "base", "level": model.level if model and model.trees else None,
-            "features": 3, "trees": len(model.trees) if model else 0, "dev": score, "select": score, "test": score,
-            "tests": {"test": score, "other": {"bleu-sbp": 10.0 + k}}, "mean": {"bleu-sbp": 15.0 + k}, "p_value": 0.01 * k,
-            "confidence": [19.0 + k, 21.0 + k], "seconds": 1.5, "peak_mb": 200.0 + k, "chosen": {"l2": 1.0},
+            "features": 3, "trees": len(model.trees) if model else 0, "metric": "bleu-sbp", "dev": score, "select": score,
+            "test": score, "tests": {"test": score, "other": {"bleu-sbp": 10.0 + k}}, "mean": {"bleu-sbp": 15.0 + k},
+            "against": {"decoder": None, "base-PRO": 0.01 * k}, "p_bootstrap": None, "p_stratified": None,
+            "confidence": [19.0 + k, 21.0 + k], "seconds": 1.5, "search_seconds": 2.5, "peak_mb": 200.0 + k, "chosen": {"l2": 1.0},
             "tried": [{"params": {"l2": 1.0}, "select": 19.0}], "runs": [{"seed": 0}, {"seed": 1}],
             "model": f"{name}.json" if model else None, "choice": f"{name}.choice",
         })  # fmt: skip
     (folder / "results.json").write_text(json.dumps(rows))
-    inputs = {"test": {"path": "test.nbest", "sentences": len(nbest)}}
-    (folder / "config.json").write_text(
-        json.dumps({"command": "boostfeat compare", "version": "0.2.0", "seeds": [0, 1], "inputs": inputs})
-    )
+    (folder / "config.json").write_text(json.dumps(config_of(folder / "test.nbest")))
     return load_run(folder)
 
 
@@ -85,8 +95,8 @@ def gathered(run):
 def test_all_that_is_gathered(gathered):
     check_golden({k: v for k, v in gathered.items() if k != "reproduction"}, HERE / "gathered.json")
     told = gathered["reproduction"]
-    assert (told["command"], told["seeds"], told["trials"]) == ("boostfeat compare", [0, 1], None)
-    assert told["inputs"] == [{"set": "test", "path": "test.nbest", "sentences": 6}]
+    assert (told["command"], told["seeds"], told["trials"]) == ("boostfeat compare", [0, 1], 100)
+    assert [(i["set"], i["path"], i["sentences"]) for i in told["inputs"]] == [("test", "test.nbest", 6)]
     assert [(s["system"], s["chosen"], len(s["runs"])) for s in told["systems"]] == [(name, {"l2": 1.0}, 2) for name in MODELS]
 
 
@@ -141,8 +151,7 @@ def choices(*at: int) -> str:
         ("results.json", "{}", "results.json: expected a list, found an object"),
         ("results.json", "[1]", "results.json: [0]: expected an object, found a whole number"),
         ("results.json", "[{}]", "results.json: [0]: expected what boostfeat writes there, found object missing required field name"),
-        ("results.json", '[{"name": "x"}]', "results.json: expected names of files in the folder, found '\"\"'"),
-        ("results.json", '[{"name": "x", "choice": "../x"}]', "results.json: expected names of files in the folder, found '\"../x\"'"),
+        ("results.json", '[{"name": "x"}]', "results.json: [0]: expected what boostfeat writes there, found object missing required field method"),
         ("results.json", '[{"name": "x", "choice": "a\\u0000"}]', "results.json: expected JSON, found \\u0000, which no text has"),
         ("decoder.choice", "{}", "decoder.choice: expected what boostfeat writes there, found object missing required field test"),
         ("decoder.choice", choices(-1, 0, 0, 0, 0), "decoder.choice: expected test: 6 hypothesis numbers, found 5"),
@@ -151,7 +160,7 @@ def choices(*at: int) -> str:
         ("decoder.choice", choices(-1, -1, 0, 0, 0, 0), "decoder.choice: expected test[1]: a hypothesis of its 1, found -1"),
         ("decoder.choice", choices(-2, 0, 0, 0, 0, 0), "decoder.choice: test[0]: expected a whole number >= -1, found another"),
         ("decoder.choice", choices(0, 0, 0, 0, 0, 0), "decoder.choice: expected test[0]: a hypothesis of its 0, found 0"),
-        ("config.json", '{"inputs": {"test": {}}}', "config.json: expected inputs.test.path, found none"),
+        ("config.json", "{}", "config.json: expected what boostfeat writes there, found object missing required field command"),
         ("paper.json", "{}", "paper.json: expected what boostfeat writes there, found object missing required field title"),
     ],
 )  # fmt: skip
@@ -164,6 +173,15 @@ def test_folders_that_are_no_run(run, tmp_path, file, content, message):
     assert str(error.value) == f"{folder}/{message}; {AGAIN}"
 
 
+@pytest.mark.parametrize("name", ["../x", ""])
+def test_files_outside_the_folder_are_not_read(run, tmp_path, name):
+    shutil.copytree(run.folder, tmp_path / "run")
+    rows = json.loads((run.folder / "results.json").read_text())
+    (tmp_path / "run" / "results.json").write_text(json.dumps([{**rows[0], "choice": name}]))
+    with pytest.raises(InputError, match=r"results\.json: expected names of files in the folder, found"):
+        load_run(tmp_path / "run")
+
+
 def test_the_test_list_of_a_run(run, tmp_path):
     """Named by the run or given; a list of other bytes than the run's is refused, and so is one that is gone."""
     folder, config = tmp_path / "run", dict(run.config)
@@ -171,16 +189,17 @@ def test_the_test_list_of_a_run(run, tmp_path):
     (tmp_path / "moved").write_bytes((folder / "test.nbest").read_bytes())
     (folder / "test.nbest").unlink()
     for told, given, message in (
-        ({"path": "test.nbest"}, None, f"test.nbest: expected the test list of {folder}, found no file; say where it is now with --test"),
-        ({"path": "test.nbest"}, tmp_path / "moved", None),
+        ({}, None, f"test.nbest: expected the test list of {folder}, found no file; say where it is now with --test"),
+        ({}, tmp_path / "moved", None),
         ({"path": str(tmp_path / "moved")}, None, None),
-        ({"path": "test.nbest", "sha256": sha256(tmp_path / "moved")}, tmp_path / "moved", None),
         ({"sha256": "0" * 64}, tmp_path / "moved",
          f"{tmp_path / 'moved'}: expected the test list of {folder} (sha256 000000000000...), found another ({sha256(tmp_path / 'moved')[:12]}...); "
          "give the very list that was compared, or compare again"),
         (None, None, f"{folder}: expected a comparison on a test list, found an ablation without one; compare with --test"),
     ):  # fmt: skip
-        (folder / "config.json").write_text(json.dumps({**config, "inputs": {"dev": {}} if told is None else {"test": told}}))
+        (folder / "config.json").write_text(
+            json.dumps({**config, "inputs": {} if told is None else {"test": {**config["inputs"]["test"], **told}}})
+        )
         if message is None:
             assert len(load_run(folder, test=given).test) == 6
             continue
@@ -215,13 +234,13 @@ def test_which_systems_are_set_against_each_other(run):
 
 @pytest.mark.parametrize(
     ("name", "shown", "sign"),
-    [("bleu-sbp", "BLEU+1", 1), ("bleu", "BLEU+1", 1), ("ter", "−TER", -1), ("chrf", "chrF", 1), (None, "BLEU+1", 1)],
+    [("bleu-sbp", "BLEU+1", 1), ("bleu", "BLEU+1", 1), ("ter", "−TER", -1), ("chrf", "chrF", 1)],
 )
 def test_gains_of_sentences(run, name, shown, sign):
     """Better when higher, of 100; an empty list has that of an empty line: 0 of BLEU, and of TER all words of the reference, of which there are none."""
     first, *others = run.systems
     other = replace(run, systems=(replace(first, row=msgspec.structs.replace(first.row, metric=name)), *others))
-    assert (other.gain_name, other.metric.name) == (shown, name or "bleu-sbp")
+    assert (other.gain_name, other.metric.name) == (shown, name)
     gains = other.gains(first.chosen)
     assert gains[0] == 0
     of_all = 100 * other.metric.gain(run.test)
