@@ -14,15 +14,14 @@ from operator import add
 from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 
 from ..boosting.options import BoostOptions
 from ..boosting.round_loss import RoundLoss, Standing
 from ..boosting.stopping import scores_of, tree_scores
-from ..core.arrays import F64, I64, Array, first_use_order
+from ..core.arrays import F64, I64, Array
 from ..core.feature_table import FeatureTable
 from ..lists.choices import Scorer, best_choice
-from ..lists.nbest import NBest, Notes, SparseRows, Units
+from ..lists.nbest import NBest
 from ..losses.corpus_weights import weighed_by_size
 from ..losses.pairs import PairOptions, Pairs, sample_pairs, split_pairs
 from ..metrics.metric import metric_of
@@ -42,51 +41,6 @@ def in_order(numbers: Any) -> Any:
     return reduce(add, numbers, 0.0)
 
 
-def cut_part(nbest: NBest, first: int, last: int) -> tuple[NBest, I64]:
-    """Sentences first:last, and which units of the store are theirs, by their first use.
-
-    They are views of the store; only units are copied, without their strings, which nobody reads.
-    """
-    a, b = int(nbest.hyp_ptr[first]), int(nbest.hyp_ptr[last])
-    u, v = int(nbest.unit_ptr[a]), int(nbest.unit_ptr[b])
-    r, t = int(nbest.ref_ptr[first]), int(nbest.ref_ptr[last])
-    used, unit_idx = first_use_order(nbest.unit_idx[u:v], nbest.n_units)
-    n = len(used)
-    if n == nbest.n_units and (first, last) == (0, len(nbest)) and (used == np.arange(n)).all():
-        return nbest, used
-    blank = pa.array(np.zeros(n, np.int8)).cast(pa.large_string()) if n else nbest.units.src.slice(0, 0)
-    units = Units(
-        x=nbest.units.x[used],
-        sparse=nbest.units.sparse.take(used),
-        **dict.fromkeys(("src", "tgt", "align"), blank),
-        **dict.fromkeys(("src_len", "tgt_len"), np.full(n, -1, np.int32)),
-        score=np.full(n, np.nan),
-    )
-    extra = nbest.extra_sparse
-    x, y = int(extra.ptr[a]), int(extra.ptr[b])
-    part = replace(
-        nbest,
-        ids=nbest.ids[first:last],
-        source=nbest.source.slice(first, last - first),
-        ref_ptr=nbest.ref_ptr[first : last + 1] - r,
-        refs=nbest.refs.slice(r, t - r),
-        hyp_ptr=nbest.hyp_ptr[first : last + 1] - a,
-        text=nbest.text.slice(a, b - a),
-        score=nbest.score[a:b],
-        stats=nbest.stats[a:b],
-        quality=nbest.quality.take(slice(a, b)),
-        notes=Notes(),
-        unit_ptr=nbest.unit_ptr[a : b + 1] - u,
-        unit_idx=unit_idx,
-        src_start=nbest.src_start[u:v],
-        tgt_start=nbest.tgt_start[u:v],
-        units=units,
-        extra=nbest.extra[a:b],
-        extra_sparse=SparseRows(extra.ptr[a : b + 1] - x, extra.idx[x:y], extra.val[x:y]),
-    )
-    return part, used
-
-
 class BlockRange(Standing):
     """Consecutive blocks of a corpus, and the scores of their hypotheses under the model so far."""
 
@@ -94,7 +48,7 @@ class BlockRange(Standing):
         """``ptr``: offsets of its blocks among the sentences of the corpus; its number among all parts."""
         self.number, self.options, self.n = number, options, len(corpus)
         self.first, self.first_hyp = int(ptr[0]), int(corpus.hyp_ptr[ptr[0]])
-        self.nbest, self.units = cut_part(corpus, self.first, int(ptr[-1]))
+        self.nbest, self.units = corpus.run(self.first, int(ptr[-1]))
         self.blocks = ptr - self.first
         self._drawn: tuple[PairOptions, Any] | None = None
         if options is not None:

@@ -36,7 +36,7 @@ from ..tuners.mira import (
     summary,
 )
 from ..tuners.pro import Pro, no_pairs, seed_of
-from .block_range import BlockRange, cut_part
+from .block_range import BlockRange
 from .worker_data import Share, Source, WorkerData
 from .workers import WorkerLostError, Workers
 
@@ -140,7 +140,7 @@ class _Sentences(WorkerData):
         super().__init__(source, None, share=share)
         corpus = source.open()
         self.first = int(share.blocks[0][0])
-        self.nbest = cut_part(corpus, self.first, int(share.blocks[-1][-1]))[0]
+        self.nbest = corpus.run(self.first, int(share.blocks[-1][-1]))[0]
         self.first_hyp = int(corpus.hyp_ptr[self.first])
         self.tuner, self.run, self.plain = tuner, run, plain
         self.features = Features.of(self.nbest)

@@ -8,10 +8,11 @@ A hypothesis' features are the sums over its units plus its own extras: G = A X 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from itertools import pairwise, repeat
-from typing import TYPE_CHECKING, Any
+from math import nan
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from ..core.arrays import (
     add_segment_rows,
     add_segment_sums,
     first_use_order,
+    frozen,
     offsets,
     owners,
     segment_positions,
@@ -37,6 +39,8 @@ from ..core.text import Strings
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
+
+T = TypeVar("T")
 
 
 def strings(values: Sequence[str | None]) -> Strings:
@@ -58,13 +62,48 @@ def take_strings(column: Strings, idx: Array) -> Strings:
     return column.take(numbers(np.asarray(idx, np.int64)))
 
 
-def _freeze(owner: Any) -> None:
+def columns(container: Any, prefix: str = "") -> dict[str, Any]:
+    """Return the columns of a container by name; those of its parts have the part's name before theirs: units.sparse.idx."""
+    out: dict[str, Any] = {}
+    for f in fields(container):
+        column = getattr(container, f.name)
+        out |= columns(column, f"{prefix}{f.name}.") if is_dataclass(column) else {prefix + f.name: column}
+    return out
+
+
+def with_columns(container: T, new: Mapping[str, Any], prefix: str = "") -> T:
+    """Return a container with other columns, by the names that ``columns`` gives."""
+    inside: dict[str, Any] = {}
+    for name in (f.name for f in fields(container)):  # type: ignore[arg-type]
+        column = getattr(container, name)
+        inside[name] = with_columns(column, new, f"{prefix}{name}.") if is_dataclass(column) else new.get(prefix + name, column)
+    return type(container)(**inside)
+
+
+def _freeze(container: Any) -> None:
     """Make the arrays of a container read-only views, as those of a mapped store are: nothing changes them in place."""
-    for name, column in list(vars(owner).items()):
+    for name, column in list(vars(container).items()):
         if isinstance(column, np.ndarray) and column.flags.writeable:
-            column = column.view()
-            column.flags.writeable = False
-            object.__setattr__(owner, name, column)
+            object.__setattr__(container, name, frozen(column))
+
+
+def _segments(ptr: I64, rows: Array | slice) -> tuple[I64, Array | slice]:
+    """Return the offsets of some segments, and the positions of their elements; a slice where the segments are one."""
+    counts = ptr[1:][rows] - ptr[:-1][rows]
+    if not isinstance(rows, slice):
+        return offsets(counts), segment_positions(ptr, rows)
+    first, last, _ = rows.indices(len(ptr) - 1)
+    return offsets(counts), slice(int(ptr[first]), int(ptr[max(first, last)]))
+
+
+def _pick(column: Any, rows: Array | slice) -> Any:
+    """Return rows of a column: a view of a slice of numbers, else a copy. A column of which there is none stays so."""
+    if isinstance(column, SparseRows):
+        ptr, entries = _segments(column.ptr, rows)
+        return SparseRows(ptr, column.idx[entries], column.val[entries])
+    if isinstance(column, np.ndarray):
+        return column[rows] if len(column) else column
+    return take_strings(column, np.arange(len(column))[rows]) if len(column) else column
 
 
 @dataclass(frozen=True)
@@ -105,8 +144,8 @@ class SparseRows:
         return sparse.csr_matrix((self.val, self.idx, self.ptr), shape=(len(self), n_names))
 
     def take(self, rows: Array) -> SparseRows:
-        at = segment_positions(self.ptr, rows)
-        return SparseRows(offsets(self.ptr[1:][rows] - self.ptr[:-1][rows]), self.idx[at], self.val[at])
+        taken: SparseRows = _pick(self, rows)
+        return taken
 
     @classmethod
     def from_matrix(cls, m: csr_matrix) -> SparseRows:
@@ -136,12 +175,7 @@ class Units:
         return len(self.x)
 
     def take(self, rows: Array) -> Units:
-        def pick(column: Any) -> Any:
-            if isinstance(column, SparseRows):
-                return column.take(rows)
-            return column[rows] if isinstance(column, np.ndarray) else take_strings(column, rows)
-
-        return Units(**{f.name: pick(getattr(self, f.name)) for f in fields(self)})
+        return Units(**{f.name: _pick(getattr(self, f.name), rows) for f in fields(self)})
 
 
 @dataclass(frozen=True)
@@ -156,9 +190,6 @@ class Qualities:
 
     def __post_init__(self) -> None:
         _freeze(self)
-
-    def take(self, hyps: Array | slice) -> Qualities:
-        return replace(self, value=self.value[hyps], weight=self.weight[hyps]) if self.names else self
 
     def with_column(self, name: str, value: F64, weight: F64, *, hyp_ptr: I64, lower: bool = False) -> Qualities:
         """Return the columns with one [H] more, or in place of the one of this name; ``hyp_ptr`` [S+1] has the lists."""
@@ -181,11 +212,6 @@ class Notes:
 
     def __bool__(self) -> bool:
         return len(self.sentences) + len(self.hyps) > 0
-
-    def take(self, hyps: Array, sentences: Array | None = None) -> Notes:
-        """Return the notes of these hypotheses, and of these sentences or all."""
-        own = self.sentences if sentences is None or not len(self.sentences) else take_strings(self.sentences, sentences)
-        return Notes(own, take_strings(self.hyps, hyps) if len(self.hyps) else self.hyps)
 
 
 def quality_unit(value: F64, weight: F64, hyp_ptr: I64) -> float:
@@ -233,52 +259,66 @@ class NBest:
     # -- construction ------------------------------------------------------------------------------------------------
 
     @classmethod
-    def bare(cls, *, ids: I64, **columns: Any) -> NBest:
-        """Lists without source sentences, references and statistics."""
-        s = len(ids)
-        lines = {"source": empty_strings(s), "ref_ptr": np.zeros(s + 1, np.int64), "refs": strings([])}
-        return cls(ids=ids, stats=np.zeros((0, 6), np.int32), **lines, **columns)
+    def bare(cls, hyp_ptr: I64, text: Strings, **given: Any) -> NBest:
+        """Return lists that have texts [H], and no more than the columns that are given."""
+        s, h, no_ints = len(hyp_ptr) - 1, len(text), np.zeros(0, np.int32)
+        texts, rows = strings([]), SparseRows.empty(0)
+        none: dict[str, Any] = {
+            "ids": np.arange(s),
+            "source": empty_strings(s),
+            "ref_ptr": np.zeros(s + 1, np.int64),
+            "refs": texts,
+            "score": np.full(h, nan),
+            "stats": np.zeros((0, 6), np.int32),
+            "unit_ptr": np.zeros(h + 1, np.int64),
+            "unit_idx": no_ints,
+            "src_start": no_ints,
+            "tgt_start": no_ints,
+            "units": Units(np.zeros((0, 0)), rows, texts, texts, texts, no_ints, no_ints, np.zeros(0)),
+            "unit_names": (),
+            "extra": np.zeros((h, 0)),
+            "extra_names": (),
+            "extra_sparse": SparseRows.empty(h),
+            "sparse_names": texts,
+        }
+        return cls(hyp_ptr=hyp_ptr, text=text, **{**none, **given})
 
     def __post_init__(self) -> None:
         """Check every offset, index and length once; all code after this may trust them."""
         _freeze(self)
         s, h, r, v = len(self.ids), len(self.text), len(self.unit_idx), len(self.units)
-        _check_ptr("ref_ptr", self.ref_ptr, s, len(self.refs))
-        _check_ptr("hyp_ptr", self.hyp_ptr, s, h)
-        _check_ptr("unit_ptr", self.unit_ptr, h, r)
-        _check_ptr("units.sparse", self.units.sparse.ptr, v, len(self.units.sparse.idx))
-        _check_ptr("extra_sparse", self.extra_sparse.ptr, h, len(self.extra_sparse.idx))
-        _check_range("unit_idx", self.unit_idx, 0, v)
-        for name, rows in (("units.sparse", self.units.sparse), ("extra_sparse", self.extra_sparse)):
-            _check_range(name, rows.idx, 0, len(self.sparse_names))
-            _check("length of values of " + name, len(rows.val), len(rows.idx))
-        for name, column, n in (
-            ("source", self.source, s),
-            ("score", self.score, h),
-            ("extra", self.extra, h),
-            ("src_start", self.src_start, r),
-            ("tgt_start", self.tgt_start, r),
-            *((f"units.{f.name}", getattr(self.units, f.name), v) for f in fields(self.units)),
+        own = columns(self)
+        for name, n, end in (
+            ("ref_ptr", s, len(self.refs)),
+            ("hyp_ptr", s, h),
+            ("unit_ptr", h, r),
+            ("units.sparse.ptr", v, len(self.units.sparse.idx)),
+            ("extra_sparse.ptr", h, len(self.extra_sparse.idx)),
         ):
-            _check("length of " + name, len(column), n)
-        for name, column, n in (("sentences", self.notes.sentences, s), ("hypotheses", self.notes.hyps, h)):
-            _check(f"notes of {name}", len(column), n if len(column) else 0)
+            _check_ptr(name, own[name], n, end)
+        _check_range("unit_idx", self.unit_idx, v)
+        for name in ("units.sparse", "extra_sparse"):
+            _check_range(f"{name}.idx", own[f"{name}.idx"], len(self.sparse_names))
+            _check(f"length of {name}.val", len(own[f"{name}.val"]), len(own[f"{name}.idx"]))
+        of_units = [f"units.{f.name}" for f in fields(self.units) if f.name != "sparse"]
+        lengths = {"source": s, "score": h, "extra": h, "src_start": r, "tgt_start": r, **dict.fromkeys(of_units, v)}
+        at_most = {"notes.sentences": s, "notes.hyps": h, "stats": h}  # or none
+        for name, n in {**lengths, **{name: n for name, n in at_most.items() if len(own[name])}}.items():
+            _check("length of " + name, len(own[name]), n)
+        widths = {"units.x": len(self.unit_names), "extra": len(self.extra_names), "stats": 6}
         if self.quality.names:
-            shape = (h, len(self.quality.names))
-            for name, column in (("values", self.quality.value), ("weights", self.quality.weight)):
-                if column.shape != shape:
-                    raise ValueError(f"{name} of quality columns: expected {shape}, found {column.shape}")
-        if self.stats.shape not in ((h, 6), (0, 6)):
-            raise ValueError(f"stats: expected {counted(h, 'row')} of 6, found {self.stats.shape}")
-        _check("columns of units.x", self.units.x.shape[1], len(self.unit_names))
-        _check("columns of extra", self.extra.shape[1], len(self.extra_names))
+            widths |= dict.fromkeys(("quality.value", "quality.weight"), len(self.quality.names))
+            _check("length of quality.value", len(self.quality.value), h)
+            _check("length of quality.weight", len(self.quality.weight), h)
+        for name, n in widths.items():
+            _check("columns of " + name, own[name].shape[1], n)
         if len(self.sparse_names):
             both = pc.is_in(self.sparse_names, value_set=strings([*self.unit_names, *self.extra_names]))
             if pc.any(both).as_py():
                 name = self.sparse_names.filter(both)[0].as_py()
                 raise ValueError(f"features: expected each name among the dense or the sparse ones, found {name!r} in both")
-        for name, names in (("unit features", self.unit_names), ("extra features", self.extra_names)):
-            if (twice := repeated(names)) is not None:
+        for name in ("unit_names", "extra_names"):
+            if (twice := repeated(own[name])) is not None:
                 raise ValueError(f"{name}: expected distinct names, found {twice!r} twice")
 
     # -- sizes -------------------------------------------------------------------------------------------------------
@@ -319,13 +359,10 @@ class NBest:
     @cached_property
     def largest_values(self) -> tuple[tuple[Sequence[str], F64], ...]:
         """Names and largest absolute values of dense and of sparse columns, of units and of hypotheses. It reads all of X."""
-        n, names = len(self.sparse_names), self.feature_names[len(self.global_names) :]
-        return (
-            (self.unit_names, _column_sizes(self.X)),
-            (self.extra_names, _column_sizes(self.extra)),
-            (names, _sparse_sizes(self.units.sparse, n)),
-            (names, _sparse_sizes(self.extra_sparse, n)),
-        )
+        names = self.feature_names[len(self.global_names) :]
+        dense = (self.unit_names, self.X), (self.extra_names, self.extra)
+        rows = self.units.sparse, self.extra_sparse
+        return (*((own, _column_sizes(x)) for own, x in dense), *((names, _sparse_sizes(own, len(names))) for own in rows))
 
     # -- the matrices A and X, see the package docstring ---------------------------------------------------------
 
@@ -360,21 +397,16 @@ class NBest:
         """[H, len(global_names)] dense features of hypotheses, A X + E."""
         if not self.n_occurrences and self.global_names == self.extra_names:
             return self.extra
-        out = np.zeros((self.n_hyps, len(self.global_names)))
-        add_segment_rows(self.unit_ptr, self.unit_idx, self.units.x, out)
+        return frozen(self.global_rows(slice(None)))
+
+    def global_rows(self, hyps: I64 | slice) -> F64:
+        """Return rows of global_features, a fresh array [n, len(global_names)]."""
+        ptr, places = _segments(self.unit_ptr, hyps)
+        out = np.zeros((len(ptr) - 1, len(self.global_names)))
+        add_segment_rows(ptr, self.unit_idx[places], self.units.x, out)
         column = {name: j for j, name in enumerate(self.global_names)}
         for e, name in enumerate(self.extra_names):
-            out[:, column[name]] += self.extra[:, e]
-        out.flags.writeable = False
-        return out
-
-    def global_rows(self, hyps: I64) -> F64:
-        """Rows of global_features without making them all: a fresh array [len(hyps), len(global_names)]."""
-        out = np.zeros((len(hyps), len(self.global_names)))
-        at, ptr = segment_positions(self.unit_ptr, hyps), offsets(self.unit_ptr[1:][hyps] - self.unit_ptr[:-1][hyps])
-        add_segment_rows(ptr, self.unit_idx[at], self.units.x, out)
-        for e, name in enumerate(self.extra_names):
-            out[:, self.global_names.index(name)] += self.extra[hyps, e]
+            out[:, column[name]] += self.extra[hyps, e]
         return out
 
     def global_column(self, name: str) -> F64:
@@ -418,16 +450,22 @@ class NBest:
     # -- other lists -------------------------------------------------------------------------------------------------
 
     def take(self, sentences: Array | slice) -> NBest:
-        """The lists of these sentences (positions, not ids; or a mask), in this order; unused units are dropped."""
-        sentences = np.arange(len(self))[sentences if isinstance(sentences, slice) or len(sentences) else []]
-        ref_at = segment_positions(self.ref_ptr, sentences)
-        picked = replace(
-            self.take_hyps(segment_positions(self.hyp_ptr, sentences), offsets(np.diff(self.hyp_ptr)[sentences]), sentences),
-            ref_ptr=offsets(np.diff(self.ref_ptr)[sentences]),
-            refs=take_strings(self.refs, ref_at),
-            source=take_strings(self.source, sentences),
-        )
-        return picked.compact()
+        """The lists of these sentences (positions, not ids; or a mask), in this order; unused units are dropped.
+
+        Numbers of a run of neighbours are views: only their units are copied.
+        """
+        some = np.arange(len(self))[sentences if isinstance(sentences, slice) or len(sentences) else []]
+        is_run = len(some) and (np.diff(some) == 1).all()
+        return self._of_sentences(slice(int(some[0]), int(some[-1]) + 1) if is_run else some).compact()
+
+    def run(self, first: int, last: int) -> tuple[NBest, I64]:
+        """Return the lists of sentences first to last - 1, and which units theirs are."""
+        part = self._of_sentences(slice(first, last))
+        return part.compact(), first_use_order(part.unit_idx, self.n_units)[0]
+
+    def _of_sentences(self, sentences: Array | slice) -> NBest:
+        hyp_ptr, hyps = _segments(self.hyp_ptr, sentences)
+        return self.take_hyps(hyps, hyp_ptr, sentences)
 
     def __getitem__(self, sentences: int | slice | Array) -> NBest:
         """The lists of these sentences; of a single one, too, it is n-best lists of a corpus."""
@@ -436,46 +474,6 @@ class NBest:
                 raise IndexError(f"sentence {sentences}: expected one of {len(self)}, counted from 0; ids are in NBest.ids")
             sentences = np.array([sentences])
         return self.take(sentences)
-
-    def run(self, first: int, last: int) -> tuple[NBest, I64]:
-        """The lists of sentences first to last - 1, and which units theirs are. All else are views: nothing is copied."""
-        hyps, refs = slice(*self.hyp_ptr[[first, last]].tolist()), slice(*self.ref_ptr[[first, last]].tolist())
-        at = slice(*self.unit_ptr[[hyps.start, hyps.stop]].tolist())
-        own = slice(*self.extra_sparse.ptr[[hyps.start, hyps.stop]].tolist())
-        used, unit_idx = first_use_order(self.unit_idx[at], self.n_units)
-
-        def begun(ptr: I64, of: slice) -> I64:
-            return ptr[of.start : of.stop + 1] - ptr[of.start]
-
-        def some(column: Any, of: slice) -> Any:
-            return column[of] if len(column) else column  # statistics and notes may be there of none
-
-        part = replace(
-            self,
-            ids=self.ids[first:last],
-            source=self.source[first:last],
-            ref_ptr=begun(self.ref_ptr, slice(first, last)),
-            refs=self.refs[refs],
-            hyp_ptr=begun(self.hyp_ptr, slice(first, last)),
-            text=self.text[hyps],
-            score=self.score[hyps],
-            stats=some(self.stats, hyps),
-            quality=self.quality.take(hyps),
-            notes=Notes(some(self.notes.sentences, slice(first, last)), some(self.notes.hyps, hyps)),
-            unit_ptr=begun(self.unit_ptr, hyps),
-            unit_idx=unit_idx,
-            src_start=self.src_start[at],
-            tgt_start=self.tgt_start[at],
-            units=self.units.take(used),
-            extra=self.extra[hyps],
-            extra_sparse=SparseRows(begun(self.extra_sparse.ptr, hyps), self.extra_sparse.idx[own], self.extra_sparse.val[own]),
-        )
-        return part, used
-
-    def neighbours(self, sentences: I64) -> NBest:
-        """Take these sentences; where they are a run of neighbours, only their units are copied."""
-        first, last = int(sentences[0]), int(sentences[-1])
-        return self.run(first, last + 1)[0] if last - first + 1 == len(sentences) else self.take(sentences)
 
     def without_references(self) -> NBest:
         """Return the lists without anything that tells which hypothesis is better: references, statistics, quality columns."""
@@ -494,29 +492,21 @@ class NBest:
         units = replace(self.units, sparse=SparseRows.empty(self.n_units))
         return replace(self, units=units, extra_sparse=SparseRows.empty(self.n_hyps), sparse_names=strings([]))
 
-    def take_hyps(self, hyps: I64, hyp_ptr: I64, sentences: I64 | None = None) -> NBest:
-        """These hypotheses with these list boundaries (of all sentences, or of those given)."""
-        at = segment_positions(self.unit_ptr, hyps)
-        whole = sentences is None
-        return replace(
-            self,
-            ids=self.ids if sentences is None else self.ids[sentences],
-            source=self.source if whole else take_strings(self.source, sentences),  # type: ignore[arg-type]
-            ref_ptr=self.ref_ptr if whole else np.zeros(len(hyp_ptr), np.int64),
-            refs=self.refs if whole else strings([]),
-            hyp_ptr=hyp_ptr,
-            text=take_strings(self.text, hyps),
-            score=self.score[hyps],
-            stats=self.stats[hyps] if self.has_stats else self.stats,
-            quality=self.quality.take(hyps),
-            notes=self.notes.take(hyps, sentences),
-            unit_ptr=offsets(np.diff(self.unit_ptr)[hyps]),
-            unit_idx=self.unit_idx[at],
-            src_start=self.src_start[at],
-            tgt_start=self.tgt_start[at],
-            extra=self.extra[hyps],
-            extra_sparse=self.extra_sparse.take(hyps),
-        )
+    def take_hyps(self, hyps: Array | slice, hyp_ptr: I64, sentences: Array | slice = slice(None)) -> NBest:
+        """These hypotheses with these list boundaries, of all sentences or of these."""
+        ref_ptr, refs = _segments(self.ref_ptr, sentences)
+        unit_ptr, places = _segments(self.unit_ptr, hyps)
+        rows = {
+            **dict.fromkeys(("ids", "source", "notes.sentences"), sentences),
+            **dict.fromkeys(("text", "score", "stats", "notes.hyps", "quality.value", "quality.weight", "extra"), hyps),
+            **dict.fromkeys(("unit_idx", "src_start", "tgt_start"), places),
+            "refs": refs,
+        }
+        own = columns(self)
+        picked = {name: _pick(own[name], some) for name, some in rows.items()}
+        picked |= {"ref_ptr": ref_ptr, "hyp_ptr": hyp_ptr, "unit_ptr": unit_ptr}
+        picked |= columns(_pick(self.extra_sparse, hyps), "extra_sparse.")
+        return with_columns(self, picked)
 
     def compact(self) -> NBest:
         """Without units that no hypothesis uses; the others in order of first use."""
@@ -565,12 +555,9 @@ class NBest:
 
     def differences(self, other: NBest) -> list[str]:
         """Names of the columns in which two containers differ, bit by bit (NaN equals NaN); empty when equal."""
-        return [
-            prefix + f.name
-            for prefix, mine, theirs in (("", self, other), ("units.", self.units, other.units))
-            for f in fields(mine)
-            if f.name not in ("meta", "units") and not _same(getattr(mine, f.name), getattr(theirs, f.name))
-        ]
+        theirs = columns(other)
+        told = ("meta", "quality.unit")  # of other things
+        return [name for name, column in columns(self).items() if name not in told and not _same(column, theirs[name])]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NBest) and not self.differences(other)
@@ -615,23 +602,18 @@ def _column_sizes(x: F64) -> F64:
     return np.maximum(x.max(axis=0), -x.min(axis=0)) if len(x) else np.zeros(x.shape[1])
 
 
-_AT_A_TIME = 1 << 20
-
-
 def _sparse_sizes(rows: SparseRows, n: int) -> F64:
+    """[N] largest absolute values."""
     out = np.zeros(n)
-    for a in range(0, len(rows.idx), _AT_A_TIME):  # not a copy of all values beside them
-        np.maximum.at(out, rows.idx[a : a + _AT_A_TIME], np.abs(rows.val[a : a + _AT_A_TIME]))
+    for entries in (slice(a, a + _ENTRIES) for a in range(0, len(rows.idx), _ENTRIES)):  # not a copy of all values beside them
+        np.maximum.at(out, rows.idx[entries], np.abs(rows.val[entries]))
     return out
 
 
+_ENTRIES = 1 << 20
+
+
 def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, Qualities):
-        return a.names == b.names and a.lower == b.lower and _same(a.value, b.value) and _same(a.weight, b.weight)
-    if isinstance(a, Notes):
-        return _same(a.sentences, b.sentences) and _same(a.hyps, b.hyps)
-    if isinstance(a, SparseRows):
-        return _same(a.ptr, b.ptr) and _same(a.idx, b.idx) and _same(a.val, b.val)
     if isinstance(a, np.ndarray):
         return a.shape == b.shape and bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
     return bool(a == b) if isinstance(a, tuple) else bool(a.equals(b))
@@ -648,9 +630,9 @@ def _check_ptr(name: str, ptr: I64, n: int, end: int) -> None:
         raise ValueError(f"{name}: expected offsets that rise from 0 to {end}, found {ptr[0]} to {ptr[-1]} or a fall")
 
 
-def _check_range(name: str, idx: Array, low: int, high: int) -> None:
-    if len(idx) and (idx.min() < low or idx.max() >= high):
-        raise ValueError(f"{name}: expected values from {low} to {high - 1}, found {idx.min()} to {idx.max()}")
+def _check_range(name: str, idx: Array, high: int) -> None:
+    if len(idx) and (idx.min() < 0 or idx.max() >= high):
+        raise ValueError(f"{name}: expected values from 0 to {high - 1}, found {idx.min()} to {idx.max()}")
 
 
 def by_name(weights: Mapping[str, float], names: Sequence[str]) -> F64:

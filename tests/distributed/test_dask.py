@@ -32,7 +32,7 @@ from boostfeat.boosting.options import recipe
 from boostfeat.boosting.selection.template_set import Features
 from boostfeat.core.arrays import block_ptr
 from boostfeat.core.errors import InputError
-from boostfeat.distributed.block_range import BlockRange, cut_part
+from boostfeat.distributed.block_range import BlockRange
 from boostfeat.distributed.cluster import Cluster, boost_on, check_options
 from boostfeat.distributed.mixing import tune_on
 from boostfeat.distributed.worker_data import Source, WorkerData
@@ -335,7 +335,7 @@ def test_blocks_are_the_sentences_of_the_corpus(lists):
     dev, _ = lists
     ptr = block_ptr(len(dev))
     weights = Model({"LM0": 0.3, "RelFreq": 1.7})
-    parts = [cut_part(dev, a, b)[0] for a, b in pairwise(ptr)]
+    parts = [dev.run(a, b)[0] for a, b in pairwise(ptr)]
     assert np.array_equal(np.concatenate([weights.decision_function(part) for part in parts]), weights.decision_function(dev))
     assert np.array_equal(np.concatenate([part.stats for part in parts]), dev.stats)
 

@@ -56,7 +56,7 @@ class Trials:
         if self.select is not None:
             return Trial(np.arange(len(self.dev)), self.select)
         train, held_out = self.dev.blocks_of_sentences(FOLDS)[k]
-        return Trial(train, self.dev.neighbours(held_out))
+        return Trial(train, self.dev.take(held_out))
 
     def side_by_side(
         self,
