@@ -23,8 +23,7 @@ from ..lists.agreement import sentence_digest, sentence_digests
 from ..lists.build import ordered_union
 from ..lists.nbest import NBest, SparseRows, take_strings
 from ..lists.precision import with_derived
-from ..lists.store import is_mappable, read_store, write_store
-from ..lists.store_writer import StoreWriter, UnitNumbers, in_several_runs
+from ..lists.store import StoreWriter, UnitNumbers, in_several_runs, is_mappable, read_store, write_store
 from ..lists.words import distinct, words_of
 from .assembling import Counts, Met, Part, Scratch, all_sparse_names, with_parts
 from .clusters import learn_clusters

@@ -169,7 +169,7 @@ def _json_table(raw: bytes, path: str) -> Table:
 
 def _json_rows(raw: bytes, path: str) -> list[Any]:
     try:
-        found = parse_json(raw)
+        found = parse_json(raw, parse_float=float)
     except UnicodeDecodeError as error:
         raise FormatError(path, expected="UTF-8 text", found=str(error), fix="convert it with iconv") from None
     except ValueError as error:
@@ -191,7 +191,7 @@ def _json_lines(raw: bytes, path: str, error: ValueError) -> list[Any]:
     for n, line in enumerate(raw.split(b"\n"), 1):
         if line.strip():
             try:
-                rows.append(parse_json(line))
+                rows.append(parse_json(line, parse_float=float))
             except ValueError as own:
                 found = str(error if n == 1 else own)
                 raise FormatError(f"{path}:{n}", expected="JSON", found=found, fix="repair the file") from None

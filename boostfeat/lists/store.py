@@ -1,43 +1,85 @@
-"""The store on disk: one Arrow IPC file, memory-mapped on reading.
+"""The store on disk: one Arrow IPC file, memory-mapped on reading; and a store of any size, written part by part.
 
-One row, a column a table, so that a single file holds tables of different lengths and any Arrow reader opens it:
-
-    sentences     list of (id, source, refs, hyps: list of (text, score, stats, units: list of (unit, src, tgt), extra, sparse))
-    units         list of (x, sparse, src, tgt, align, src_len, tgt_len, score), each distinct unit once
-    sparse_names  list of names
-
+One row, a column a table, so that a single file holds tables of different lengths and any Arrow reader opens it (``LAYOUT``).
 Nested lists are offset arrays in Arrow, which is what NBest is made of: reading copies nothing. Feature names are in the
 schema's metadata. With polars: ``pl.read_ipc("DEV.nbest").select(pl.col("units").explode()).unnest("units")``.
 """
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
 import shutil
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, nullcontext, suppress
+from hashlib import blake2b
 from math import inf
 from pathlib import Path
-from typing import IO, Any
+from types import TracebackType
+from typing import IO, Any, TypeVar
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
-from ..core.arrays import I64, Array
+from ..core.arrays import I32, I64, Array, Bool
 from ..core.compression import COMPRESSORS
 from ..core.errors import FormatError, InputError, refuse_newer
-from ..core.files import atomic_path, cannot_read, is_special, open_output, read_bytes, read_head
+from ..core.files import cannot_read, is_special, open_output, read_bytes, read_head, temporary_folder
 from ..core.overwriting import HEAD, STORE, kind_of, on_read
-from ..core.strict_json import parse_json
-from ..core.text import Strings, is_whole
-from .nbest import NBest, Notes, Qualities, SparseRows, Units, numbers, quality_unit, strings
+from ..core.strict_json import parse_json, typed
+from ..core.text import is_whole, string_buffers
+from .nbest import NBest, Qualities, Units, columns, numbers, quality_unit, strings, with_columns
 
 MAGIC = b"ARROW1"
 VERSION = 1
 _KIND = "nbest-store"
+_FIX = "the file is damaged: import the list again"
+T = TypeVar("T")
+
+Layout = str | tuple[str, Any] | dict[str, Any]  # a column; (offsets, what a list holds); {field: what it holds}
+
+
+def _sparse(rows: str) -> Layout:
+    return f"{rows}.ptr", {"name": f"{rows}.idx", "value": f"{rows}.val"}
+
+
+# The tables of a store, and the columns of the container (see ``columns``) that they are. Each distinct unit is there once.
+LAYOUT: dict[str, Layout] = {
+    "sentences": {
+        "id": "ids",
+        "source": "source",
+        "notes": "notes.sentences",
+        "refs": ("ref_ptr", "refs"),
+        "hyps": (
+            "hyp_ptr",
+            {
+                "text": "text",
+                "score": "score",
+                "stats": "stats",
+                "notes": "notes.hyps",
+                "quality": "quality",  # values, then weights
+                "units": ("unit_ptr", {"unit": "unit_idx", "src": "src_start", "tgt": "tgt_start"}),
+                "extra": "extra",
+                "sparse": _sparse("extra_sparse"),
+            },
+        ),
+    },
+    "units": {
+        "x": "units.x",
+        "sparse": _sparse("units.sparse"),
+        **{name: f"units.{name}" for name in ("src", "tgt", "align", "src_len", "tgt_len", "score")},
+    },
+    "sparse_names": "sparse_names",
+}
+_LIKE = columns(NBest.bare(np.zeros(1, np.int64), strings([]))) | {"quality": np.zeros((0, 0))}  # kinds of columns
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Writing
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def write_store(
@@ -47,38 +89,14 @@ def write_store(
 
     Columns that are mapped files are copied from ``files`` (by address): written from memory, all their pages would be in use.
     """
-    hyps = pa.StructArray.from_arrays(*_columns({
-        "text": nbest.text,
-        "score": nbest.score,
-        "stats": nbest.stats if nbest.has_stats else None,
-        "notes": nbest.notes.hyps if len(nbest.notes.hyps) else None,
-        "quality": np.hstack([nbest.quality.value, nbest.quality.weight]) if nbest.quality.names else None,
-        "units": _lists(nbest.unit_ptr, _struct({"unit": nbest.unit_idx, "src": nbest.src_start, "tgt": nbest.tgt_start})),
-        "extra": nbest.extra,
-        "sparse": _sparse(nbest.extra_sparse),
-    }))  # fmt: skip
-    sentences = _struct({
-        "id": nbest.ids,
-        "source": nbest.source,
-        "notes": nbest.notes.sentences if len(nbest.notes.sentences) else None,
-        "refs": _lists(nbest.ref_ptr, nbest.refs),
-        "hyps": _lists(nbest.hyp_ptr, hyps),
-    })  # fmt: skip
-    u = nbest.units
-    units = _struct({
-        "x": u.x,
-        "sparse": _sparse(u.sparse),
-        "src": u.src,
-        "tgt": u.tgt,
-        "align": u.align,
-        "src_len": u.src_len,
-        "tgt_len": u.tgt_len,
-        "score": u.score,
-    })  # fmt: skip
-    row = {
-        name: _lists(np.array([0, len(values)]), values)
-        for name, values in (("sentences", sentences), ("units", units), ("sparse_names", nbest.sparse_names))
-    }
+    own = columns(nbest)
+    own["stats"] = nbest.stats if nbest.has_stats else None
+    own["quality"] = np.hstack([nbest.quality.value, nbest.quality.weight]) if nbest.quality.names else None
+    own |= {name: None for name in ("notes.sentences", "notes.hyps") if not len(own[name])}
+    row = {}
+    for name, layout in LAYOUT.items():
+        table = _to_arrow(layout, own)
+        row[name] = _lists(np.array([0, len(table)]), table)
     metadata = {
         "boostfeat": f"{_KIND}/{VERSION}",
         "unit_names": json.dumps(nbest.unit_names),
@@ -89,10 +107,28 @@ def write_store(
         about = {"names": nbest.quality.names, "lower": nbest.quality.lower, "within_lists": nbest.quality.unit}
         metadata["quality"] = json.dumps(about)
     batch = pa.record_batch(row).replace_schema_metadata(metadata)
-    with _sink(path, files or {}) as sink:
-        with pa.ipc.new_file(sink, batch.schema) as writer:
+    with open_output(path) as stream:
+        with pa.ipc.new_file(_Counted(stream, files or {}), batch.schema) as writer:
             writer.write_batch(batch)
         beside()
+
+
+def _to_arrow(layout: Layout, own: Mapping[str, Any]) -> Any:
+    """Return columns of a container as an Arrow array; None for what there is none of, or a matrix without columns."""
+    if isinstance(layout, tuple):
+        return _lists(own[layout[0]], _to_arrow(layout[1], own))
+    if isinstance(layout, dict):
+        inside = {name: array for name, inner in layout.items() if (array := _to_arrow(inner, own)) is not None}
+        return pa.StructArray.from_arrays(list(inside.values()), list(inside))
+    column = own[layout]
+    if not isinstance(column, np.ndarray):
+        return column
+    flat, width = numbers(np.ascontiguousarray(column).reshape(-1)), column.shape[1:]
+    return None if 0 in width else pa.FixedSizeListArray.from_arrays(flat, *width) if width else flat
+
+
+def _lists(ptr: Array, values: pa.Array) -> pa.LargeListArray:
+    return pa.LargeListArray.from_arrays(numbers(np.asarray(ptr, np.int64)), values)
 
 
 class _Counted(io.RawIOBase):
@@ -107,7 +143,8 @@ class _Counted(io.RawIOBase):
     def write(self, data: Any) -> int:
         file = self.files.get(data.address) if isinstance(data, pa.Buffer) else None
         if file is not None and file.stat().st_size == len(data):
-            _copy(file, self.stream)
+            with open(file, "rb") as source:
+                shutil.copyfileobj(source, self.stream, 1 << 20)
         else:
             self.stream.write(data)
         self.at += len(data)
@@ -117,30 +154,14 @@ class _Counted(io.RawIOBase):
         return self.at
 
 
-def _copy(path: Path, stream: IO[bytes]) -> None:
-    """A file to the end of a stream; where the system can, without a way through this process."""
-    with open(path, "rb") as source:
-        if sys.platform == "linux" and isinstance(stream, io.BufferedWriter):
-            stream.flush()
-            while os.sendfile(stream.fileno(), source.fileno(), None, 1 << 30):
-                pass
-        else:
-            shutil.copyfileobj(source, stream, 1 << 20)
-
-
 def is_mappable(path: str | Path) -> bool:
     """Whether a store that is written there can be mapped: it is a file, and not compressed."""
     return str(path) != "-" and Path(path).suffix not in COMPRESSORS and not is_special(path)
 
 
-@contextlib.contextmanager
-def _sink(path: str | Path, files: Mapping[int, Path]) -> Iterator[Any]:
-    if files or not is_mappable(path):
-        with open_output(path) as stream:
-            yield _Counted(stream, files)
-    else:  # Arrow's own file does without a copy of each column
-        with atomic_path(path) as temporary, pa.OSFile(os.fsencode(temporary), "wb") as stream:
-            yield stream
+# ---------------------------------------------------------------------------------------------------------------------
+# Reading
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def read_store(path: str | Path) -> NBest:
@@ -154,7 +175,7 @@ def read_store(path: str | Path) -> NBest:
         if reader.num_record_batches != 1 or (batch := reader.get_batch(0)).num_rows != 1:
             raise ValueError("expected one row in one batch, found another number")
         batch.validate(full=True)
-        return _nbest(batch, metadata)
+        return _nbest(batch, metadata, where)
     except InputError:
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
@@ -162,7 +183,7 @@ def read_store(path: str | Path) -> NBest:
             where,
             expected="an intact store",
             found=str(error).splitlines()[0][:200],
-            fix="the file is damaged: import the list again",
+            fix=_FIX,
         ) from None
 
 
@@ -189,149 +210,216 @@ def _check_version(where: str, tag: str) -> None:
         )
 
 
-def _nbest(batch: pa.RecordBatch, metadata: dict[str, str]) -> NBest:
-    sentences, units, names = (batch.column(c).values for c in ("sentences", "units", "sparse_names"))
-    unit_names, extra_names = (_names(metadata[k]) for k in ("unit_names", "extra_names"))
-    meta = parse_json(metadata["meta"])
-    if not isinstance(meta, dict):
-        raise ValueError("expected an object in meta, found another value")
-    hyp_lists, ref_lists = sentences.field("hyps"), sentences.field("refs")
-    hyps = hyp_lists.values
-    unit_lists = hyps.field("units")
-    occurrences = unit_lists.values
-    n, v = len(hyps), len(units)
-    has_stats = hyps.type.get_field_index("stats") >= 0
-    hyp_ptr = _numbers(hyp_lists.offsets, np.int64)
-    quality = _quality(hyps, hyp_ptr, metadata["quality"]) if "quality" in metadata else Qualities()
-    nbest = NBest(
-        ids=_numbers(sentences.field("id"), np.int64),
-        source=_text(sentences.field("source")),
-        ref_ptr=_numbers(ref_lists.offsets, np.int64),
-        refs=_text(ref_lists.values),
-        hyp_ptr=hyp_ptr,
-        text=_text(hyps.field("text")),
-        score=_numbers(hyps.field("score"), np.float64),
-        stats=_matrix(hyps, "stats", n if has_stats else 0, 6, np.int32),
-        unit_ptr=_numbers(unit_lists.offsets, np.int64),
-        unit_idx=_numbers(occurrences.field("unit"), np.int32),
-        src_start=_numbers(occurrences.field("src"), np.int32),
-        tgt_start=_numbers(occurrences.field("tgt"), np.int32),
-        units=Units(
-            x=_matrix(units, "x", v, len(unit_names), np.float64),
-            sparse=_rows(units.field("sparse")),
-            src=_text(units.field("src")),
-            tgt=_text(units.field("tgt")),
-            align=_text(units.field("align")),
-            src_len=_numbers(units.field("src_len"), np.int32),
-            tgt_len=_numbers(units.field("tgt_len"), np.int32),
-            score=_numbers(units.field("score"), np.float64),
-        ),
-        unit_names=unit_names,
-        extra=_matrix(hyps, "extra", n, len(extra_names), np.float64),
-        extra_names=extra_names,
-        extra_sparse=_rows(hyps.field("sparse")),
-        sparse_names=_text(names),
-        quality=quality,
-        notes=Notes(
-            *(_text(t.field("notes")) if t.type.get_field_index("notes") >= 0 else strings([]) for t in (sentences, hyps))
-        ),
-        meta=meta,
-    )
+class _About(msgspec.Struct):
+    """Quality columns of a store: names, directions and units, which stores of release 0.2 and older do not have."""
+
+    names: tuple[str, ...] = ()
+    lower: tuple[bool, ...] = ()
+    within_lists: tuple[float, ...] = ()
+
+
+def _nbest(batch: pa.RecordBatch, metadata: dict[str, str], where: str) -> NBest:
+    def told(name: str, shape: type[T], text: str) -> T:
+        return typed(parse_json(text), shape, f"{where}: {name}", fix=_FIX)
+
+    own: dict[str, Any] = {"stats": np.zeros((0, 6), np.int32)}
+    for name, layout in LAYOUT.items():
+        _from_arrow(layout, batch.column(name).values, own)
+    for name, rows in (("extra", "score"), ("units.x", "units.score")):
+        own.setdefault(name, np.zeros((len(own[rows]), 0)))
+    own |= {name: tuple(told(name, list[str], metadata[name])) for name in ("unit_names", "extra_names")}
+    about = told("quality", _About, metadata.get("quality", "{}"))
+    own |= columns(_quality(about, own.pop("quality", np.zeros((0, 0))), own["hyp_ptr"]), "quality.")
+    own["meta"] = told("meta", dict[str, Any], metadata["meta"])
+    nbest = with_columns(NBest.bare(np.zeros(1, np.int64), strings([])), own)
     _check_values(nbest)
     return nbest
 
 
+def _from_arrow(layout: Layout, column: pa.Array, own: dict[str, Any]) -> None:
+    """OUT own: the columns of a container that an Arrow array is."""
+    if isinstance(layout, tuple):
+        own[layout[0]] = _checked(layout[0], column.offsets)
+        _from_arrow(layout[1], column.values, own)
+    elif isinstance(layout, dict):
+        for name, inner in layout.items():
+            if column.type.get_field_index(name) >= 0:
+                _from_arrow(inner, column.field(name), own)
+    elif pa.types.is_fixed_size_list(column.type) and _LIKE[layout].ndim == 2 and not column.null_count:
+        own[layout] = _checked(layout, column.flatten()).reshape(-1, column.type.list_size)
+    else:
+        own[layout] = _checked(layout, column)
+
+
+def _checked(name: str, column: pa.Array) -> Any:
+    like = _LIKE[name]
+    is_numbers = isinstance(like, np.ndarray)
+    if column.type != (pa.from_numpy_dtype(like.dtype) if is_numbers else pa.large_string()) or column.null_count:
+        kind = like.dtype if is_numbers else "strings"
+        raise ValueError(f"{name}: expected a column of {kind} without nulls, found {column.type}")
+    return column.to_numpy(zero_copy_only=True) if is_numbers else column
+
+
+def _quality(about: _About, both: Array, hyp_ptr: I64) -> Qualities:
+    n = len(about.names)
+    if both.shape[1] != 2 * n:
+        raise ValueError(f"expected {2 * n} values in each quality, found {both.shape[1]}")
+    if not np.isfinite(both).all():
+        raise ValueError("expected finite numbers in quality columns, found others")
+    value, weight = both[:, :n], both[:, n:]
+    units = about.within_lists or tuple(quality_unit(value[:, k], weight[:, k], hyp_ptr) for k in range(n))
+    if not n == len(set(about.names)) == len(about.lower) == len(units) or not all(0 < unit < inf for unit in units):
+        raise ValueError("expected a name, a direction and a unit of each quality column, found another value")
+    return Qualities(about.names, about.lower, units, value, weight)
+
+
 def _check_values(nbest: NBest) -> None:
     """Check the places and counts that the container takes on trust. Sums of two of them do not overflow."""
-    u, most = nbest.units, 1 << 30
-    for name, column, low, high in (
-        ("ids", nbest.ids, 0, 1 << 62),
-        ("src_start", nbest.src_start, -1, most),
-        ("tgt_start", nbest.tgt_start, -1, most),
-        ("src_len", u.src_len, -1, most),
-        ("tgt_len", u.tgt_len, -1, most),
-        ("stats", nbest.stats, 0, most),
+    own, most = columns(nbest), 1 << 30
+    for name, low, high in (
+        ("ids", 0, 1 << 62),
+        ("src_start", -1, most),
+        ("tgt_start", -1, most),
+        ("units.src_len", -1, most),
+        ("units.tgt_len", -1, most),
+        ("stats", 0, most),
     ):
-        least, largest = column.min(initial=0), column.max(initial=0)
+        least, largest = own[name].min(initial=0), own[name].max(initial=0)
         if least < low or largest >= high:
             raise ValueError(f"{name}: expected numbers from {low} to {high - 1}, found {least if least < low else largest}")
     if (np.diff(nbest.ids) <= 0).any():
         raise ValueError("ids: expected numbers that rise, found some that do not")
 
 
-def _names(text: str) -> tuple[str, ...]:
-    names = parse_json(text)
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError("expected a list of names, found another value")
-    return tuple(names)
+# ---------------------------------------------------------------------------------------------------------------------
+# Part by part: no more than one part is ever in memory
+# ---------------------------------------------------------------------------------------------------------------------
 
 
-def _quality(hyps: pa.StructArray, hyp_ptr: I64, text: str) -> Qualities:
-    """Read the quality columns; a store of release 0.2 or older has no units of theirs within lists."""
-    about = parse_json(text)
-    names, lower = _names(json.dumps(about["names"])), about["lower"]
-    both = _matrix(hyps, "quality", len(hyps), 2 * len(names), np.float64)
-    if not np.isfinite(both).all():
-        raise ValueError("expected finite numbers in quality columns, found others")
-    value, weight = both[:, : len(names)], both[:, len(names) :]
-    unit = about.get("within_lists") or [quality_unit(value[:, k], weight[:, k], hyp_ptr) for k in range(len(names))]
-    fine = all(isinstance(low, bool) for low in lower) and all(isinstance(u, float) and 0 < u < inf for u in unit)
-    if not len(lower) == len(unit) == len(names) == len(set(names)) or not fine:
-        raise ValueError("expected a name, a direction and a unit of each quality column, found another value")
-    return Qualities(names, tuple(lower), tuple(unit), value, weight)
+class StoreWriter:
+    """``with StoreWriter(path) as writer: writer.append(part)`` for parts of consecutive sentences; the end writes the store.
+
+    Columns grow in files of a temporary folder beside the store, which are put together at the end, so the disk needs twice the
+    store's size for a while. Parts have the same feature names; the store has the meta of the last one. No unit of a part equals
+    one of an earlier part: what occurs again is named by ``unit_idx``, positions among the units of all parts so far.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._stack = ExitStack()
+        self.folder = self._stack.enter_context(temporary_folder(self.path.resolve()))
+        self._files: dict[str, IO[bytes]] = {}
+        self._rows: defaultdict[str, int] = defaultdict(int)  # of each column so far
+        self._end: defaultdict[str, int] = defaultdict(int)  # of the offsets so far: where the next part's start
+        self._last: NBest | None = None
+        self.n_units = 0
+        self.beside: Callable[[], None] = lambda: None  # writes what belongs to the store, as it appears
+
+    def __enter__(self) -> StoreWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        with self._stack:  # which says what a full disk means
+            for file in self._files.values():
+                with suppress(OSError) if error else nullcontext():
+                    file.close()
+            if error:
+                raise error
+            if self._last is None:
+                raise ValueError("a store of parts: expected at least one, found none")
+            files: dict[int, Path] = {}
+            whole = {name: self._whole(name, column, files) for name, column in _growing(columns(self._last)).items()}
+            write_store(with_columns(self._last, whole), self.path, files=files, beside=self.beside)
+
+    def append(self, part: NBest, unit_idx: I32 | None = None, fresh: I64 | None = None) -> None:
+        """Add the next sentences; ``unit_idx`` takes the place of the part's own, which count from its first unit.
+
+        Of the part's units, ``fresh`` are those that no earlier part has; None: all of them.
+        """
+        last = self._last or part
+        if (last.unit_names, last.extra_names, last.quality.names) != (part.unit_names, part.extra_names, part.quality.names):
+            raise ValueError("append: expected a part with the features of the first, found others")
+        idx = part.unit_idx + np.int32(self.n_units) if unit_idx is None else np.asarray(unit_idx, np.int32)
+        units = part.units if fresh is None or len(fresh) == part.n_units else part.units.take(fresh)
+        self.n_units += len(units)
+        if len(idx) != part.n_occurrences or (len(idx) and not 0 <= idx.min() <= idx.max() < self.n_units):
+            raise ValueError(f"append: expected {part.n_occurrences} indices below {self.n_units}, found others")
+        for name, column in _growing({**columns(part), **columns(units, "units."), "unit_idx": idx}).items():
+            self._add(name, column)
+        self._last = part
+
+    def _add(self, name: str, column: Any) -> None:
+        if not isinstance(column, np.ndarray):
+            ptr, data = string_buffers(column)
+            self._add(f"{name}.ptr", ptr)
+            self._add(f"{name}.data", data[ptr[0] : ptr[-1]])
+            return
+        if name.endswith("ptr"):
+            column = column - column[0] + self._end[name]
+            self._end[name] = int(column[-1])
+            column = column[1:] if name in self._files else column
+        self._rows[name] += len(column)
+        if name not in self._files:
+            self._files[name] = open(self.folder / name, "wb")
+        self._files[name].write(np.ascontiguousarray(column).data)
+
+    def _whole(self, name: str, like: Any, files: dict[int, Path]) -> Any:
+        """Return a column of all parts, mapped; OUT files: its file by its address."""
+        if not isinstance(like, np.ndarray):
+            ptr = self._whole(f"{name}.ptr", np.zeros(0, np.int64), files)
+            data = self._whole(f"{name}.data", np.zeros(0, np.uint8), files)
+            return pa.LargeStringArray.from_buffers(len(ptr) - 1, pa.py_buffer(ptr), pa.py_buffer(data))
+        shape = (self._rows[name], *like.shape[1:])
+        if not np.prod(shape):
+            return np.zeros(shape, like.dtype)
+        column = np.memmap(self.folder / name, like.dtype, "r", shape=shape)
+        files[column.ctypes.data] = self.folder / name
+        return column
 
 
-def _columns(columns: dict[str, Any]) -> tuple[list[pa.Array], list[str]]:
-    """Arrow columns of numpy or Arrow ones; matrices become fixed-size lists, those without columns are left out."""
-    arrays, names = [], []
-    for name, column in columns.items():
-        if column is None:
-            continue
-        if isinstance(column, np.ndarray):
-            flat, width = numbers(np.ascontiguousarray(column).reshape(-1)), column.shape[1:]
-            if 0 in width:
-                continue
-            column = pa.FixedSizeListArray.from_arrays(flat, *width) if width else flat
-        arrays.append(column)
-        names.append(name)
-    return arrays, names
+def _growing(own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns that grow with the corpus; names are the same in all parts."""
+    return {name: column for name, column in own.items() if not isinstance(column, tuple | dict) and name != "sparse_names"}
 
 
-def _struct(columns: dict[str, Any]) -> pa.StructArray:
-    return pa.StructArray.from_arrays(*_columns(columns))
+def in_several_runs(nbest: NBest, runs: Iterable[tuple[int, int]]) -> Bool:
+    """[V] units that more than one run (first, last) of sentences has."""
+    last_run, several = np.full(nbest.n_units, -1, np.int32), np.zeros(nbest.n_units, bool)
+    for r, (first, last) in enumerate(runs):
+        start, end = nbest.unit_ptr[nbest.hyp_ptr[[first, last]]]
+        idx = nbest.unit_idx[start:end]
+        several[idx[(last_run[idx] >= 0) & (last_run[idx] < r)]] = True
+        last_run[idx] = r
+    return several
 
 
-def _lists(ptr: Array, values: pa.Array) -> pa.LargeListArray:
-    return pa.LargeListArray.from_arrays(numbers(np.asarray(ptr, np.int64)), values)
+class UnitNumbers:
+    """Gives the units of runs, one run after the other, the numbers that they would have in one list: by first use.
+
+    Units that are distinct within a run may equal those of an earlier one, but only where they were one unit before they were
+    given more features (``several``: those of more than one run). Of these, hashes of 128 bits are kept and not the features.
+    """
+
+    def __init__(self, several: Bool) -> None:
+        self.several, self.n = several, 0
+        self._known: dict[bytes, int] = {}
+
+    def number(self, units: Units, before: I64) -> tuple[I64, I32]:
+        """Return which units [n] of the next run are new, and the numbers of all; ``before`` [n] are the units that they were."""
+        again = np.flatnonzero(self.several[before]).tolist()
+        hashes = {r: _hash(units, r, int(before[r])) for r in again}
+        out = np.full(len(units), -1, np.int64)
+        out[again] = [self._known.get(key, -1) for key in hashes.values()]
+        fresh = np.flatnonzero(out < 0)
+        out[fresh] = self.n + np.arange(len(fresh))
+        self._known |= zip(hashes.values(), out[again].tolist(), strict=True)
+        self.n += len(fresh)
+        return fresh, out.astype(np.int32)
 
 
-def _sparse(rows: SparseRows) -> pa.LargeListArray:
-    return _lists(rows.ptr, _struct({"name": rows.idx, "value": rows.val}))
-
-
-def _numbers(column: pa.Array, dtype: Any) -> Any:
-    if column.type != pa.from_numpy_dtype(dtype) or column.null_count:
-        raise ValueError(f"expected a column of {np.dtype(dtype)} without nulls, found {column.type}")
-    return column.to_numpy(zero_copy_only=True)
-
-
-def _matrix(table: pa.StructArray, name: str, n: int, width: int, dtype: Any) -> Any:
-    if width == 0 or n == 0:
-        return np.zeros((n, width), dtype)
-    column = table.field(name)
-    if not pa.types.is_fixed_size_list(column.type) or column.type.list_size != width or column.null_count:
-        raise ValueError(f"expected {width} values in each {name}, found {column.type}")
-    return _numbers(column.values, dtype)[column.offset * width :][: n * width].reshape(n, width)
-
-
-def _text(column: pa.Array) -> Strings:
-    if column.type != pa.large_string() or column.null_count:
-        raise ValueError(f"expected a column of strings without nulls, found {column.type}")
-    return column
-
-
-def _rows(column: pa.Array) -> SparseRows:
-    pairs = column.values
-    return SparseRows(
-        _numbers(column.offsets, np.int64), _numbers(pairs.field("name"), np.int32), _numbers(pairs.field("value"), np.float64)
-    )
+def _hash(units: Units, r: int, before: int) -> bytes:
+    """Return 16 bytes for a unit: of all its features, and of the unit that it was."""
+    rows = units.sparse
+    entries = slice(rows.ptr[r], rows.ptr[r + 1])
+    parts = units.x[r].tobytes(), rows.idx[entries].tobytes(), rows.val[entries].tobytes()
+    return blake2b(b"".join(parts) + before.to_bytes(8, "little"), digest_size=16).digest()

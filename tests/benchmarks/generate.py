@@ -31,8 +31,7 @@ from boostfeat.core.text import Strings
 from boostfeat.lists.build import with_stats
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.nbest import NBest, SparseRows, Units, strings, take_strings
-from boostfeat.lists.store import read_store
-from boostfeat.lists.store_writer import StoreWriter
+from boostfeat.lists.store import StoreWriter, read_store
 from boostfeat.metrics.bleu import sentence_bleu
 
 BLOCK = 50  # sentences made at a time

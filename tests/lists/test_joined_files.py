@@ -186,7 +186,7 @@ def test_quality_columns(nbest: NBest, tmp_path: Path) -> None:
 
 
 def test_containers_that_contradict_themselves(nbest: NBest) -> None:
-    with pytest.raises(ValueError, match="length of quality.weight: expected 2, found 1"):
+    with pytest.raises(ValueError, match=r"length of quality\.weight: expected 2, found 1"):
         replace(nbest, quality=Qualities(("q",), (False,), (1.0,), np.zeros((2, 1)), np.zeros((1, 1))))
     with pytest.raises(ValueError, match="expected each name among the dense or the sparse ones, found 'f' in both"):
         replace(nbest, sparse_names=strings(["f"]))

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import containers, quick
+from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord
-from boostfeat.lists.nbest import NBest, Notes, strings
-from boostfeat.lists.store import read_store, write_store
-from boostfeat.lists.store_writer import StoreWriter
+from boostfeat.lists.merging import concat
+from boostfeat.lists.nbest import NBest, Notes, SparseRows, Units, strings
+from boostfeat.lists.store import StoreWriter, UnitNumbers, in_several_runs, read_store, write_store
 
 
 def noted(nbest: NBest) -> NBest:
@@ -82,3 +83,45 @@ def test_an_error_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least one"), StoreWriter(tmp_path / "out.nbest"):
         pass
     assert not list(tmp_path.iterdir())
+
+
+def test_units_of_several_runs() -> None:
+    """Five sentences, and the same once more."""
+    half = synthetic_nbest(SyntheticOptions(sentences=5, hyps=4, features=2), seed=2)
+    nbest = concat([half, half])
+    for cuts in ([(0, 3), (3, 4), (4, 10)], [(0, 10)], [(k, k + 1) for k in range(10)], [(2, 5), (5, 5), (6, 9)]):
+        runs = [set(nbest.run(*cut)[1].tolist()) for cut in cuts]
+        several = {v for v in range(nbest.n_units) if sum(v in run for run in runs) > 1}
+        assert bool(several) == (len(cuts) > 1)
+        assert set(np.flatnonzero(in_several_runs(nbest, cuts)).tolist()) == several
+
+
+def test_numbers_are_those_of_a_dictionary() -> None:
+    """Few distinct rows over many runs; numbers by first use. A bit of a number, a sparse feature, what a unit was: all count."""
+    rng = np.random.default_rng(3)
+    numbers, known = UnitNumbers(np.ones(4000, bool)), {}
+    for _ in range(6):
+        before, x = rng.permutation(4000)[:1500], rng.integers(0, 2, (1500, 3)).astype(np.float64)
+        fresh, number = numbers.number(units_of(x), before)
+        rows = [(b, k % 2, *row) for k, (b, row) in enumerate(zip(before.tolist(), x.tolist(), strict=True))]
+        assert fresh.tolist() == [k for k, row in enumerate(rows) if row not in known]
+        for row in rows:
+            known.setdefault(row, len(known))
+        assert number.tolist() == [known[row] for row in rows]
+    assert numbers.n == len(known) > 4000
+
+
+def test_units_of_one_run_are_not_kept() -> None:
+    """They get numbers by first use, and new ones when they come again."""
+    numbers = UnitNumbers(np.array([True, False, True]))
+    for _ in range(2):
+        fresh, number = numbers.number(units_of(np.zeros((3, 1))), np.array([1, 2, 1]))
+        assert number.tolist() == ([0, 1, 2] if fresh.tolist() == [0, 1, 2] else [3, 1, 4])
+    assert numbers.n == 5
+
+
+def units_of(x: np.ndarray) -> Units:
+    n = len(x)
+    text, lengths = strings([""] * n), np.ones(n, np.int32)
+    sparse = SparseRows(np.arange(n + 1), np.arange(n, dtype=np.int32) % 2, np.ones(n))  # rows have one or the other feature
+    return Units(x, sparse, text, text, text, lengths, lengths, np.zeros(n))
