@@ -15,7 +15,7 @@ from ..losses.pair_options import PAIRS, SAMPLERS, PairOptions
 from ..model.model_file import LEVELS, Level
 from ..trees.tree_options import TREES, TreeOptions
 
-RULES = ("best", "last-se", "all")  # which number of trees is kept, see boosting.selection.tree_count
+RULES = ("best", "all")  # which number of trees is kept, see boosting.selection.tree_count
 AUTO = "auto"  # chosen by lists that were not learned from, see boosting.selection.penalty
 NOTHING_TO_CHOOSE = 1000.0  # of lists without sparse features, and of a few sentences
 
@@ -25,9 +25,9 @@ class BoostOptions:
     """Options of inducing features: Figure 3 of [TA13], with a floor of leaves and a cap of rounds. RECIPES has better ones.
 
     ``l2`` is the penalty on the initial weights and on each ρ, both standardised. ``context`` weighs pairs by their difference
-    in corpus BLEU, in the context of the 1-best when they are drawn. ``rule`` says which number of trees lists keep that were not
-    learned from: the best one, the last within a standard error of it, or all. They also choose between the highest score and
-    minimum Bayes risk (``decide``, boosting.selection.way).
+    in corpus BLEU, in the context of the 1-best when they are drawn. ``rule`` says how many trees are kept: as many as are
+    best on lists that were not learned from, or all. Those lists also choose between the highest score and minimum Bayes
+    risk (``decide``, boosting.selection.way).
     """
 
     level: Level = option("local", "local (units are phrases) or global (hypotheses)", choices=LEVELS, group=TREES)
@@ -42,7 +42,7 @@ class BoostOptions:
     metric: str = option("bleu-sbp", "Chooses the round: bleu-sbp, or that of the gain", group=TREES)
     rule: str = option(
         "best",
-        "Number of trees kept: the best; last-se: the last within a standard error; all",
+        "Number of trees kept: the best on held-out lists, or all",
         choices=RULES,
         group=TREES,
         rare=True,
@@ -81,7 +81,6 @@ _DEFAULT = BoostOptions(
     rounds=150,
     shrinkage=0.3,
     patience=100,
-    rule="last-se",
     decide=AUTO,
     resample_pairs=5,
     context=True,
@@ -109,7 +108,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "linear leaves": {"leaves": "linear"},
     "300 pairs": {"keep": 300},
     "pairs by BLEU+1": {"alpha": 1.0},
-    "best round": {"rule": "best"},
+    "all trees": {"rule": "all"},
     "score decides": {"decide": "score"},
 }
 

@@ -133,10 +133,9 @@ def _tell(o: Induce, model: Model, dev: NBest, held_out: NBest | None, options: 
     if penalties := model.config.get("penalties"):
         o.say(f"sparse-l2 {model.config['sparse_l2']:g}: {penalties['rule']}, by {by}")
     if (why := model.config.get("tree_count")) and not model.config.get("kept"):
-        best = (
-            f"the best, {counted(why['best'], 'tree')}, gain {why['best_gain']:+.2f} ± {why['best_error']:.2f} {options.metric}"
-        )
-        o.say(f"{counted(len(model.trees), 'tree')}, by {by}: {why['gain']:+.2f} ± {why['gain_error']:.2f}; {best}")
+        gain = f"{why['gain']:+.2f} ± {why['gain_error']:.2f} {options.metric} over none"
+        best = f"; the best number is {why['best']}, {why['best_gain']:+.2f} ± {why['best_error']:.2f}"
+        o.say(f"{counted(len(model.trees), 'tree')}, by {by}: {gain}{best if why['gain'] < why['best_gain'] else ''}")
     if ways := ways_to_decide(model.config):
         o.say(f"{ways} (--set decide=score: the score does)")
     o.say(f"{counted(len(model.trees), 'tree')} -> {o.output} in {o.seconds:.1f} s")

@@ -196,7 +196,7 @@ def table_rows(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[li
         gap = "" if test["oracle_gap"] is None else f"{100 * test['oracle_gap']:.1f}%"
         rows.append([
             r["name"],
-            f"{r['features'] - r['trees']} + {r['trees']}" if r["trees"] else str(r["features"]),
+            f"{r['features'] - r['trees']}+{r['trees']}" if r["trees"] else str(r["features"]),
             number(r["dev"][metric]),
             *([number(r["select"][metric])] if tested else []),
             number(test[metric]),

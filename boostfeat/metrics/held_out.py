@@ -46,10 +46,3 @@ class HeldOutRows:
     def written(self, value: float) -> float:
         """Return a score, gain or error as models keep it: four decimals of points, six digits of a column's own unit."""
         return round(float(value), 4) if self.metric.points == 100 else float(f"{value:.6g}")
-
-    def last_within_error(self, best: int) -> int:
-        """The last candidate from the best one on that is within a standard error of it."""
-        for k in range(len(self.rows) - 1, best, -1):
-            if self.gains[k] >= self.gains[best] - self.error(best, k):
-                return k
-        return best

@@ -101,7 +101,7 @@ def test_limits(name, fine, refused, expected):
     ("name", "line"),
     [
         ("level", "unknown level 'soup': expected one of local, global"),
-        ("rule", "unknown rule 'soup': expected one of best, last-se"),
+        ("rule", "unknown rule 'soup': expected one of best, all"),
     ],
 )
 def test_unknown_names_are_refused(name, line):

@@ -57,7 +57,7 @@ def test_stops_by_select_and_keeps_the_best_round(dev, select):
 # -- interrupted runs ---------------------------------------------------------------------------------------------------
 
 
-EVERYTHING = {"context": True, "resample_pairs": 3, "shrinkage": 0.5, "rule": "last-se",
+EVERYTHING = {"context": True, "resample_pairs": 3, "shrinkage": 0.5, "rule": "all",
               "tree": TreeOptions(leaves="affine", max_leaves=3, min_occurrences=20)}  # fmt: skip
 
 

@@ -52,7 +52,7 @@ OPTIONS = {
     "fresh pairs": recipe("paper", rounds=3, max_leaves=3, resample_pairs=1, metric="bleu", **SMALL),
     "linear": recipe("paper", rounds=2, max_leaves=3, leaves="linear", **SMALL),
     "affine": recipe("paper", rounds=2, max_leaves=3, leaves="affine", candidates=2, **SMALL),
-    "default": recipe("default", rule="last-se", rounds=7, **SMALL),
+    "default": recipe("default", rounds=7, **SMALL),
 }
 ALL_ROUNDS = {"rule": "all", "decide": "score"}  # nothing is chosen by folds, which a cluster does not have
 RUN = Run(seed=5, init={"LM0": 0.3, "RelFreq": 0.1})

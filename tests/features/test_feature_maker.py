@@ -40,7 +40,7 @@ def stores(data_stores: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def model(boostfeat, stores: Path) -> Path:
     path = stores / "model.json"
     if not path.exists():
-        how = ("--select", stores / "select.nbest", "--templates", WHAT, "--rounds", 3, "--set", "rule=last-se", "-q")
+        how = ("--select", stores / "select.nbest", "--templates", WHAT, "--rounds", 3, "-q")
         assert boostfeat("induce", stores / "dev.nbest", *how, "-o", path)[0] == 0
     return path
 
@@ -54,7 +54,7 @@ def long_way(boostfeat, stores: Path) -> Path:
         for name in ("select", "test"):
             how = ("--vocab", stores / "dev.f.vocab.json", "-o", stores / f"{name}.f.nbest", "-q")
             assert boostfeat("featurize", stores / f"{name}.nbest", *how)[0] == 0
-        how = ("--select", stores / "select.f.nbest", "--rounds", 3, "--set", "rule=last-se", "-q", "-o", stores / "long.json")
+        how = ("--select", stores / "select.f.nbest", "--rounds", 3, "-q", "-o", stores / "long.json")
         assert boostfeat("induce", stores / "dev.f.nbest", *how)[0] == 0
     return path
 

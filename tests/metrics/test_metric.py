@@ -276,14 +276,3 @@ def test_errors_of_differences_by_hand():
     differences = np.array([0, 0, 0, -2]) / 20
     assert [held.error(0, 1), held.error(1, 0)] == pytest.approx([200 * differences.std()] * 2)
     assert held.error(0, 2) == 0  # all sentences differ alike
-
-
-@pytest.mark.parametrize(("best", "last"), [(0, 1), (1, 1), (2, 2)])
-def test_the_last_candidate_within_the_error_of_the_best(best, last):
-    """WER 0.2, 0.25, 0.4. The first and the second differ in two sentences, by 0.05 ± 0.11; the second and the third by 0.15 ± 0.11;
-    the first and the third in all sentences alike, by 0.2 ± 0."""
-    words, edits = np.full(4, 5), ([1, 1, 1, 1], [1, 1, 0, 3], [2, 2, 2, 2])
-    held = HeldOutRows(METRICS["wer"], [np.stack([own, words], axis=1) for own in edits])
-    assert held.last_within_error(best) == last
-    alike = replace(held, rows=[held.rows[0]] * 3)
-    assert alike.last_within_error(0) == 2  # of equal ones the last

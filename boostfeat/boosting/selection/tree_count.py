@@ -23,12 +23,8 @@ from ...model.own_order import own_order
 from ..stopping import staged_scores
 
 STEPS = 30  # numbers of trees that folds look at, beside none
-BEST, LAST, ALL = "best", "last-se", "all"
-RULES = {
-    BEST: "the best number of trees",
-    LAST: "the last number of trees within a standard error of the best; none, where the best gains less than that",
-    ALL: "all trees",
-}
+ALL = "all"
+RULES = {"best": "the best number of trees", ALL: "all trees"}
 
 
 @dataclass(frozen=True)
@@ -73,16 +69,13 @@ def of_all_trials(parts: Sequence[HeldOutChoices]) -> HeldOutChoices:
 def chosen_count(metric: Metric, rows: Sequence[Array], counts: Sequence[int], rule: str) -> tuple[int, dict[str, Any]]:
     """Return the position of the number of trees that is kept, and why.
 
-    By the rule last-se, trees must gain more than a standard error over the first weights, or there are none. Else it is the
-    last number within a standard error of the best: steps are small, curves are flat, and more trees average out what each took
-    from chance.
+    The best number is taken, the smallest of equal ones. On ten halves of nine lists (examples/results.md) it gave more on the
+    other halves than the first or the last number within a standard error of it, and never lost more than an error.
     """
     held_out = HeldOutRows(metric, rows)
     gains, best = held_out.gains, int(np.argmax(held_out.gains))
     errors = [held_out.error(best, k) for k in range(len(counts))]
-    kept = best if rule == BEST else len(counts) - 1
-    if rule == LAST:
-        kept = held_out.last_within_error(best) if gains[best] > gains[0] + errors[0] else 0
+    kept = len(counts) - 1 if rule == ALL else best
     return kept, {
         "rule": RULES[rule],
         "trees": list(counts),
