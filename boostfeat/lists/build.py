@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ..core.arrays import F64, I32, I64, Array, first_use_order, offsets, unique_rows
+from ..core.arrays import F64, I32, I64, Array, first_use_order, offsets, owners, unique_rows
 from ..core.errors import FormatError, InputError, counted
 from ..core.text import Strings, has_text, normal, split_words, string_buffers
 from ..metrics.bleu import bleu_stats
@@ -129,21 +129,28 @@ class ReadOptions:
     threads: int = 1
 
 
-class ListBuilder:
-    """Opens lists of sentences one after the other, and numbers the names of features: what all builders do."""
+class Builder:
+    """Takes hypotheses in the order of a list, one by one or in columns, and makes a container of them.
 
-    def __init__(self, options: ReadOptions) -> None:
-        self.options = options
-        self._ids: list[int] = []
-        self._hyp_counts: list[int] = []
-        self._score = array("d")
-        self._names: dict[str, int] = {}
+    Unit features that are ``declared_dense`` are dense whatever their share.
+    """
+
+    def __init__(self, options: ReadOptions | None = None, declared_dense: tuple[str, ...] = ()) -> None:
+        self.options = options or ReadOptions()
+        self.declared_dense = declared_dense
+        self._names = {name: k for k, name in enumerate(declared_dense)}
         self._last_names: tuple[str, ...] = ()
         self._last_indices = array("i")
-
-    def add(self, hyp: Any) -> None:
-        """Append one hypothesis. Sentence ids must not go back; at most ``options.size`` a sentence are kept."""
-        raise NotImplementedError
+        self._ids: list[int] = []
+        self._hyp_counts: list[int] = []
+        self._text, self._score, self._extra = TextColumn(), array("d"), GrowingRows()
+        self._unit_counts = array("q")
+        self._unit_idx, self._src_start, self._tgt_start = array("i"), array("i"), array("i")
+        self._unit_text = TextColumn(), TextColumn(), TextColumn()
+        self._unit_len: tuple[array[int], array[int]] = (array("i"), array("i"))
+        self._unit_score, self._unit_rows = array("d"), GrowingRows()
+        self._source_words: list[str] = []  # of the open list
+        self._known: dict[tuple[object, ...], int] = {}  # its units; equal ones of other lists are merged in the end
 
     def take(self, hyps: Iterable[Any]) -> bool:
         """Append hypotheses up to the first sentence that is not wanted: nothing after that is read. False where it was met."""
@@ -156,85 +163,58 @@ class ListBuilder:
 
     def sentence(self, sent: int, where: str) -> None:
         """Open the list of a sentence, unless it is the open one; it may stay empty. Sentence ids must not go back."""
-        if not self._ids or sent != self._ids[-1]:
-            last = self._ids[-1] if self._ids else 0
-            if sent < last:
-                fix = "sort the list by sentence id, or give accumulated lists as separate files"
-                raise FormatError(where, expected=f"sentence id {last} or higher", found=str(sent), fix=fix)
-            self._ids.append(sent)
-            self._hyp_counts.append(0)
+        if self._ids and sent == self._ids[-1]:
+            return
+        last = self._ids[-1] if self._ids else 0
+        if sent < last:
+            fix = "sort the list by sentence id, or give accumulated lists as separate files"
+            raise FormatError(where, expected=f"sentence id {last} or higher", found=str(sent), fix=fix)
+        source = self.options.source or ()
+        self._source_words = split_words(source[sent]) if sent < len(source) else []
+        self._known.clear()
+        self._ids.append(sent)
+        self._hyp_counts.append(0)
 
     def _is_full(self) -> bool:
         """Tell whether the open list has as many hypotheses as are wanted."""
         return self.options.size is not None and self._hyp_counts[-1] >= self.options.size
 
     def _indices(self, features: Iterable[str]) -> array[int]:
-        """Numbers of features; most hypotheses have the names of the one before."""
+        """Return the numbers of features; most hypotheses have the names of the one before."""
         names = tuple(features)
         if names != self._last_names:
-            known = self._names
-            self._last_names, self._last_indices = names, array("i", [known.setdefault(name, len(known)) for name in names])
+            self._last_names, self._last_indices = names, array("i", self._numbers_of(names).tolist())
         return self._last_indices
 
+    def _numbers_of(self, names: Sequence[str]) -> I32:
+        return np.array([self._names.setdefault(name, len(self._names)) for name in names], np.int32)
 
-class Builder(ListBuilder):
-    """Takes hypotheses in the order of a list and makes a container of them.
-
-    Unit features that are ``declared_dense`` are dense whatever their share.
-    """
-
-    def __init__(self, options: ReadOptions | None = None, declared_dense: tuple[str, ...] = ()) -> None:
-        super().__init__(options or ReadOptions())
-        self.declared_dense = declared_dense
-        self._text = TextColumn()
-        self._unit_counts = array("q")
-        self._unit_idx, self._src_start, self._tgt_start = array("i"), array("i"), array("i")
-        self._unit_of: dict[tuple[object, ...], int] = {}
-        self._unit_rows = Triples()
-        self._unit_text = TextColumn(), TextColumn(), TextColumn()
-        self._unit_len: tuple[array[int], array[int]] = (array("i"), array("i"))
-        self._unit_score = array("d")
-        self._extra_rows = Triples()
-        self._source: Sequence[str] | None = self.options.source
-        self._source_tokens: tuple[int, list[str]] = (-1, [])
-
-    def add(self, hyp: HypRecord) -> None:
+    def add(self, hyp: Any) -> None:
+        """Append a HypRecord, unless its list has ``options.size`` hypotheses already."""
         self.sentence(hyp.sent, hyp.where)
         if self._is_full():
             return
         text = normal(hyp.text)
-        tokens = split_words(text) if hyp.units else []
+        words = split_words(text) if hyp.units else []
         self._hyp_counts[-1] += 1
         self._text.append(text)
         self._score.append(hyp.score)
-        source = self._tokens_of(hyp.sent)
         for unit in hyp.units:
-            self._unit_idx.append(self._number(unit, source, tokens, hyp.where))
+            self._unit_idx.append(self._number(unit, words, hyp.where))
             self._src_start.append(unit.src[0] if unit.src else -1)
             self._tgt_start.append(unit.tgt[0] if unit.tgt else -1)
         self._unit_counts.append(len(hyp.units))
-        own = own_features(hyp, allow_mismatch=self.options.allow_mismatch)
-        self._extra_rows.add(self._indices(own), own.values())
+        features = own_features(hyp, allow_mismatch=self.options.allow_mismatch)
+        self._extra.add(self._indices(features), features.values())
 
     def add_list(self, hyps: ListRecord) -> None:
         """Append hypotheses of one sentence in columns: as ``add`` for each, but a unit they share is looked at once."""
         self.sentence(hyps.sent, hyps.where)
-        source = self._tokens_of(hyps.sent)
-        units, n = hyps.units, len(hyps.texts)
-        number = len(self._unit_score) + np.arange(len(units), dtype=np.int32)  # equal ones are merged in the end
-        for unit in units if source else ():
-            self._check_span(unit, source, hyps.where)
-        src = [" ".join(source[slice(*u.src)]) if u.src_text is None and u.src else u.src_text or "" for u in units]
-        texts = src, [u.tgt_text or "" for u in units], [u.align for u in units]
-        for column, own in zip(self._unit_text, texts, strict=True):
-            column.extend(strings(own))
-        self._unit_len[0].extend([u.src[1] - u.src[0] if u.src else -1 for u in units])
-        self._unit_len[1].extend([u.tgt[1] - u.tgt[0] if u.tgt else -1 for u in units])
-        self._unit_score.extend([u.score for u in units])
-        for rows, given in ((self._unit_rows, [u.features for u in units]), (self._extra_rows, hyps.features or [{}] * n)):
-            for features in given:
-                rows.add(self._indices(features), features.values())
-        start = np.array([unit.src[0] if unit.src else -1 for unit in units], np.int32)
+        n = len(hyps.texts)
+        number = np.array([self._number(unit, [], hyps.where) for unit in hyps.units], np.int32)
+        start = np.array([unit.src[0] if unit.src else -1 for unit in hyps.units], np.int32)
+        for features in hyps.features or [{}] * n:
+            self._extra.add(self._indices(features), features.values())
         self._hyp_counts[-1] += n
         self._text.extend(strings(hyps.texts))
         self._score.frombytes(np.asarray(hyps.score, np.float64).tobytes())
@@ -267,40 +247,15 @@ class Builder(ListBuilder):
         self._text.extend(hyps.text[first:last])
         self._score.frombytes(hyps.score[first:last].tobytes())
         idx = self._numbers_of(hyps.names)[hyps.feature_idx[features]]
-        self._extra_rows.extend(hyps.n_features[first:last], idx, hyps.feature_val[features])
+        self._extra.extend(hyps.n_features[first:last], idx, hyps.feature_val[features])
         self._unit_counts.frombytes(hyps.n_units[first:last].tobytes())
         self._unit_idx.frombytes((hyps.unit_idx[units] + np.int32(base)).tobytes())
         self._src_start.frombytes(hyps.src_start[units].tobytes())
         self._tgt_start.frombytes(hyps.tgt_start[units].tobytes())
 
-    def _numbers_of(self, names: Sequence[str]) -> I32:
-        return np.array([self._names.setdefault(name, len(self._names)) for name in names], np.int32)
-
-    def _tokens_of(self, sent: int) -> list[str]:
-        if self._source_tokens[0] != sent:
-            known = self._source is not None and sent < len(self._source)
-            self._source_tokens = (sent, split_words(self._source[sent]) if known else [])  # type: ignore[index]
-        return self._source_tokens[1]
-
-    def _number(self, unit: UnitRecord, source: list[str], target: list[str], where: str) -> int:
-        """The number of a unit; an unknown one gets the next."""
-        self._check_span(unit, source, where)
-        tgt = " ".join(target[unit.tgt[0] : unit.tgt[1]]) if unit.tgt_text is None and unit.tgt else unit.tgt_text or ""
-        src = " ".join(source[slice(*unit.src)]) if unit.src_text is None and unit.src else unit.src_text or ""
-        src_len = unit.src[1] - unit.src[0] if unit.src else -1
-        tgt_len = unit.tgt[1] - unit.tgt[0] if unit.tgt else -1
-        key = (src, tgt, unit.align, src_len, tgt_len, *unit.features.items())
-        u = self._unit_of.setdefault(key, len(self._unit_score))
-        if u == len(self._unit_score):
-            for column, text in zip(self._unit_text, (src, tgt, unit.align), strict=True):
-                column.append(text)
-            self._unit_len[0].append(src_len)
-            self._unit_len[1].append(tgt_len)
-            self._unit_score.append(unit.score)
-            self._unit_rows.add(self._indices(unit.features), unit.features.values())
-        return u
-
-    def _check_span(self, unit: UnitRecord, source: list[str], where: str) -> None:
+    def _number(self, unit: UnitRecord, target: list[str], where: str) -> int:
+        """Return the number of a unit; one that the open list has not had gets the next."""
+        source = self._source_words
         if source and unit.src and unit.src[1] > len(source):
             raise FormatError(
                 where,
@@ -308,76 +263,60 @@ class Builder(ListBuilder):
                 found=f"{unit.src[0]}-{unit.src[1] - 1}",
                 fix="give the source that was decoded",
             )
+        src = " ".join(source[slice(*unit.src)]) if unit.src_text is None and unit.src else unit.src_text or ""
+        tgt = " ".join(target[slice(*unit.tgt)]) if unit.tgt_text is None and unit.tgt else unit.tgt_text or ""
+        src_len = unit.src[1] - unit.src[0] if unit.src else -1
+        tgt_len = unit.tgt[1] - unit.tgt[0] if unit.tgt else -1
+        key = (src, tgt, unit.align, src_len, tgt_len, *unit.features.items())
+        if (number := self._known.setdefault(key, len(self._unit_score))) == len(self._unit_score):
+            for column, text in zip(self._unit_text, (src, tgt, unit.align), strict=True):
+                column.append(text)
+            self._unit_len[0].append(src_len)
+            self._unit_len[1].append(tgt_len)
+            self._unit_score.append(unit.score)
+            self._unit_rows.add(self._indices(unit.features), unit.features.values())
+        return number
 
     def finish(self) -> NBest:
         names = list(self._names)
         sparse_names = NameTable(names)
-        declared = [self._names[n] for n in self.declared_dense if n in self._names]
-        unit_idx = self._merge_units(len(names))
+        declared = [self._names[name] for name in self.declared_dense]
+        units, unit_idx = self._units()
+        extra_rows = self._extra.rows()
         # a name that is dense for units is dense for extras, and the other way round: it has one weight
-        dense = np.union1d(*(rows.often(len(names)) for rows in (self._unit_rows, self._extra_rows)))
-        x, unit_names, unit_sparse = self._unit_rows.split(names, sparse_names, declared, dense)
-        missing = [n for n in self.declared_dense if n not in self._names]
-        if missing:  # declared in a header, given by no unit: a column of zeros
-            x = np.hstack([x, np.zeros((len(x), len(missing)))])
-            column = {name: j for j, name in enumerate([*unit_names, *missing])}
-            unit_names = ordered_union([self.declared_dense, unit_names])
-            x = np.ascontiguousarray(x[:, [column[name] for name in unit_names]])
-        extra, extra_names, extra_sparse = self._extra_rows.split(
-            names, sparse_names, [], np.union1d(dense, np.array(declared, np.int64))
+        dense = np.union1d(*(often(rows, len(names)) for rows in (units.sparse, extra_rows)))
+        x, unit_names, unit_sparse = split_rows(units.sparse, sparse_names, declared, dense)
+        extra, extra_names, extra_sparse = split_rows(extra_rows, sparse_names, [], np.union1d(dense, declared).astype(np.int64))
+        draft = NBest.bare(
+            offsets(np.array(self._hyp_counts, np.int64)),
+            self._text.column(),
+            ids=np.array(self._ids, np.int64),
+            score=np.array(self._score, np.float64) + 0.0,  # -0.0 becomes 0.0, here and below
+            unit_ptr=offsets(np.array(self._unit_counts, np.int64)),
+            unit_idx=unit_idx,
+            src_start=np.array(self._src_start, np.int32),
+            tgt_start=np.array(self._tgt_start, np.int32),
+            units=replace(units, x=x, sparse=unit_sparse),
+            unit_names=unit_names,
+            extra=extra,
+            extra_names=extra_names,
+            extra_sparse=extra_sparse,
+            sparse_names=sparse_names.column(),
         )
-        nbest = assemble(
-            NBest.bare(
-                ids=np.array(self._ids, np.int64),
-                hyp_ptr=offsets(np.array(self._hyp_counts, np.int64)),
-                text=self._text.column(),
-                score=np.array(self._score, np.float64) + 0.0,  # -0.0 becomes 0.0, here and below
-                unit_ptr=offsets(np.array(self._unit_counts, np.int64)),
-                unit_idx=unit_idx,
-                src_start=np.array(self._src_start, np.int32),
-                tgt_start=np.array(self._tgt_start, np.int32),
-                units=Units(
-                    x=x,
-                    sparse=unit_sparse,
-                    src=self._unit_text[0].column(),
-                    tgt=self._unit_text[1].column(),
-                    align=self._unit_text[2].column(),
-                    src_len=np.array(self._unit_len[0], np.int32),
-                    tgt_len=np.array(self._unit_len[1], np.int32),
-                    score=np.array(self._unit_score, np.float64) + 0.0,
-                ),
-                unit_names=unit_names,
-                extra=extra,
-                extra_names=extra_names,
-                extra_sparse=extra_sparse,
-                sparse_names=sparse_names.column(),
-            )
-        )
-        size = self.options.size
+        nbest, size = assemble(draft), self.options.size
         return nbest.truncate(size) if size is not None and (np.diff(nbest.hyp_ptr) > size).any() else nbest
 
-    def _merge_units(self, n_names: int) -> I32:
-        """[R] the units of occurrences. Where units differ in the names they give, equal and unused ones go first: which names
-        are frequent depends on the others.
+    def _units(self) -> tuple[Units, I32]:
+        """Return units with all their features as sparse rows, and the units of occurrences [R].
+
+        Where units differ in the names they give, equal and unused ones go first: which names are frequent depends on the others.
         """
-        unit_idx, rows = np.array(self._unit_idx, np.int32), self._unit_rows
-        n = len(rows.counts)
-        if not n or len(rows.idx) == n * n_names or rows.is_regular():
-            return unit_idx
-        ptr, idx, val = offsets(np.array(rows.counts, np.int64)), np.array(rows.idx, np.int32), np.array(rows.val) + 0.0
+        n, unit_idx = len(self._unit_score), np.array(self._unit_idx, np.int32)
         src, tgt, align = (column.column() for column in self._unit_text)
-        src_len, tgt_len = (np.array(lengths, np.int32) for lengths in self._unit_len)
-        x, score = np.zeros((n, 0)), np.array(self._unit_score)
-        draft = Units(x, SparseRows(ptr, idx, val), src, tgt, align, src_len, tgt_len, score)
-        first, inverse = unique_rows(draft.x, _unit_keys(draft))
-        order, unit_idx = first_use_order(inverse.astype(np.int32)[unit_idx], len(first))
-        kept = draft.take(first[order])
-        self._unit_text = TextColumn(kept.src), TextColumn(kept.tgt), TextColumn(kept.align)
-        self._unit_len = array("i", kept.src_len.tolist()), array("i", kept.tgt_len.tolist())
-        self._unit_score = array("d", kept.score.tolist())
-        self._unit_rows = Triples()
-        self._unit_rows.extend(np.diff(kept.sparse.ptr), kept.sparse.idx, kept.sparse.val)
-        return unit_idx
+        src_len, tgt_len = (np.array(own, np.int32) for own in self._unit_len)
+        score = np.array(self._unit_score, np.float64) + 0.0
+        units = Units(np.zeros((n, 0)), self._unit_rows.rows(), src, tgt, align, src_len, tgt_len, score)
+        return (units, unit_idx) if not n or is_regular(units.sparse) else _merged(units, unit_idx)
 
 
 class TextColumn:
@@ -425,74 +364,70 @@ class NameTable:
         return strings([self.names[i] for i in self.used])
 
 
-class Triples:
-    """Rows of (name, value) as they come, later split into a dense and a sparse part."""
+class GrowingRows:
+    """Rows of (name, value) as they come."""
 
     def __init__(self) -> None:
-        self.counts, self.idx, self.val = array("q"), array("i"), array("d")
+        self._counts, self._idx, self._val = array("q"), array("i"), array("d")
 
     def add(self, idx: array[int], values: Iterable[float]) -> None:
-        self.counts.append(len(idx))
-        self.idx.extend(idx)
-        self.val.extend(values)
+        self._counts.append(len(idx))
+        self._idx.extend(idx)
+        self._val.extend(values)
 
     def extend(self, counts: I64, idx: I32, values: F64) -> None:
-        """Rows with so many names and values each."""
-        self.counts.frombytes(np.asarray(counts, np.int64).tobytes())
-        self.idx.frombytes(np.asarray(idx, np.int32).tobytes())
-        self.val.frombytes(np.asarray(values, np.float64).tobytes())
+        """Append rows with so many names and values each."""
+        self._counts.frombytes(np.asarray(counts, np.int64).tobytes())
+        self._idx.frombytes(np.asarray(idx, np.int32).tobytes())
+        self._val.frombytes(np.asarray(values, np.float64).tobytes())
 
-    def is_regular(self) -> bool:
-        """Whether all rows give the names of the first, in its order."""
-        n, width = len(self.counts), self.counts[0] if self.counts else 0
-        idx = np.frombuffer(self.idx, np.int32) if self.idx else np.zeros(0, np.int32)
-        same_width = len(idx) == n * width and bool((np.frombuffer(self.counts, np.int64) == width).all()) if n else True
-        return same_width and bool((idx.reshape(n, width) == idx[:width]).all())
+    def rows(self) -> SparseRows:
+        """Return all rows; names are in the order in which they came, and may be there twice."""
+        return SparseRows(offsets(np.asarray(self._counts)), np.asarray(self._idx), np.asarray(self._val) + 0.0)
 
-    def often(self, n_names: int) -> I64:
-        """The names that enough rows give to be stored densely, in order."""
-        given = np.bincount(np.array(self.idx, np.int64), minlength=n_names)
-        often = np.flatnonzero(given >= max(1, DENSE_SHARE * len(self.counts)))
-        return np.sort(often[np.argsort(-given[often], kind="stable")[:MAX_DENSE]])
 
-    def split(
-        self, names: list[str], table: NameTable, declared: list[int], dense: I64
-    ) -> tuple[np.ndarray, tuple[str, ...], SparseRows]:
-        """Columns of the declared names, then of the dense ones in the order in which these rows give them; the others as
-        sparse rows.
-        """
-        n = len(self.counts)
-        if not self.idx and not declared:
-            return np.zeros((n, 0)), (), SparseRows.empty(n)
-        first = self.idx[: self.counts[0]].tolist() if n else []
-        if (
-            first
-            and self.is_regular()
-            and len({*first}) == len(first)
-            and {*first} <= {*dense.tolist()}
-            and {*declared} <= {*first}
-        ):
-            order = [*declared, *(k for k in first if k not in declared)]
-            values = np.frombuffer(self.val).reshape(n, len(first)) + 0.0
-            x = values if order == first else np.ascontiguousarray(values[:, [first.index(k) for k in order]])
-            return x, tuple(names[k] for k in order), SparseRows.empty(n)
-        idx, val = np.array(self.idx, np.int64), np.array(self.val, np.float64) + 0.0  # -0.0 becomes 0.0
-        met = np.full(len(names), -1)
-        met[idx[::-1]] = np.arange(len(idx))[::-1]  # where a name is met first: of several values the last one stays
-        others = np.setdiff1d(dense, np.array(declared, np.int64))
-        others = others[met[others] >= 0]
-        order = [*declared, *others[np.argsort(met[others])].tolist()]
-        column = np.full(len(names), -1)
-        column[order] = np.arange(len(order))
-        row = np.repeat(np.arange(n), np.array(self.counts, np.int64))
-        is_dense = column[idx] >= 0
-        x = np.zeros((n, len(order)))
-        x[row[is_dense], column[idx[is_dense]]] = val[is_dense]
-        keep = ~is_dense & (val != 0)
-        sparse_idx = table.number(idx[keep])
-        by_row = np.lexsort((sparse_idx, row[keep]))
-        ptr = offsets(np.bincount(row[keep], minlength=n))
-        return x, tuple(names[j] for j in order), SparseRows(ptr, sparse_idx[by_row], val[keep][by_row])
+def is_regular(rows: SparseRows) -> bool:
+    """Tell whether all rows give the names of the first, in its order."""
+    counts = np.diff(rows.ptr)
+    return bool((counts == counts[:1]).all() and (rows.idx.reshape(len(rows), -1) == rows.idx[: rows.ptr[1]]).all())
+
+
+def often(rows: SparseRows, n_names: int) -> I64:
+    """Return the names that enough rows give to be stored densely, in order."""
+    given = np.bincount(rows.idx, minlength=n_names)
+    often = np.flatnonzero(given >= max(1, DENSE_SHARE * len(rows)))
+    return np.sort(often[np.argsort(-given[often], kind="stable")[:MAX_DENSE]])
+
+
+def split_rows(rows: SparseRows, table: NameTable, declared: list[int], dense: I64) -> tuple[F64, tuple[str, ...], SparseRows]:
+    """Split rows into columns and sparse rows.
+
+    Columns are those of the declared names, then of the dense ones in the order in which these rows give them.
+    """
+    n, names, idx = len(rows), table.names, rows.idx
+    if not len(idx) and not declared:
+        return np.zeros((n, 0)), (), SparseRows.empty(n)
+    first = idx[: rows.ptr[1]].tolist() if n else []
+    if first and len({*first}) == len(first) and {*declared} <= {*first} <= {*dense.tolist(), *declared} and is_regular(rows):
+        order = [*declared, *(k for k in first if k not in declared)]
+        x = rows.val.reshape(n, len(first))
+        x = x if order == first else np.ascontiguousarray(x[:, [first.index(k) for k in order]])
+        return x, tuple(names[k] for k in order), SparseRows.empty(n)
+    met = np.full(len(names), -1)
+    met[idx[::-1]] = np.arange(len(idx))[::-1]  # where a name is met first: of several values the last one stays
+    others = np.setdiff1d(dense, np.array(declared, np.int64))
+    others = others[met[others] >= 0]
+    order = [*declared, *others[np.argsort(met[others])].tolist()]
+    column = np.full(len(names), -1)
+    column[order] = np.arange(len(order))
+    row, is_dense = owners(rows.ptr), column[idx] >= 0
+    x = np.zeros((n, len(order)))
+    x[row[is_dense], column[idx[is_dense]]] = rows.val[is_dense]
+    keep = ~is_dense & (rows.val != 0)
+    sparse_idx = table.number(idx[keep])
+    by_row = np.lexsort((sparse_idx, row[keep]))
+    ptr = offsets(np.bincount(row[keep], minlength=n))
+    return x, tuple(names[j] for j in order), SparseRows(ptr, sparse_idx[by_row], rows.val[keep][by_row])
 
 
 def own_features(hyp: HypRecord, *, allow_mismatch: bool) -> Mapping[str, float]:
@@ -537,16 +472,20 @@ def assemble(draft: NBest) -> NBest:
     Equal means features, phrases, alignment and span lengths; the decoder's own score is its weighted sum of the features
     (printed with other rounding each time) and is kept as first seen. Readers have made -0.0 into 0.0.
     """
-    units = draft.units
-    if not len(units):
+    if not len(draft.units):
         return draft
+    units, unit_idx = _merged(draft.units, draft.unit_idx)
+    return draft if units is draft.units else replace(draft, units=units, unit_idx=unit_idx)
+
+
+def _merged(units: Units, unit_idx: I32) -> tuple[Units, I32]:
+    """Return the distinct units that occur, in order of first use, and the units of occurrences."""
     first, inverse = unique_rows(units.x, _unit_keys(units))
-    unit_idx = draft.unit_idx if len(first) == len(units) else inverse.astype(np.int32)[draft.unit_idx]
-    order, unit_idx = first_use_order(unit_idx, len(first))
+    order, merged_idx = first_use_order(inverse.astype(np.int32)[unit_idx], len(first))
     kept = first[order]
     if len(kept) == len(units) and (kept == np.arange(len(kept))).all():
-        return draft
-    return replace(draft, units=units.take(kept), unit_idx=unit_idx)
+        return units, unit_idx
+    return units.take(kept), merged_idx
 
 
 def _unit_keys(units: Units) -> I64:

@@ -25,8 +25,8 @@ import pyarrow as pa
 from ..core.arrays import F64, HUGE, I64, Array, Bool, offsets, owners
 from ..core.errors import FormatError, clip, counted
 from ..core.text import Strings, ascii_words, has_text, split_words
-from .build import ListBuilder, NameTable, ReadOptions, Triples, assemble
-from .nbest import NBest, SparseRows, Units, empty_strings, strings, take_strings
+from .build import Builder, GrowingRows, ReadOptions, TextColumn, UnitColumns
+from .nbest import NBest, empty_strings, strings, take_strings
 from .pieces import MARKS, Joined, join_pieces, marked_rows, match_characters, scheme_of
 from .words import Words, words_of
 
@@ -86,7 +86,7 @@ class _Column:
         return np.array(self.counts, np.int64), np.array(self.values, np.float64) + 0.0  # -0.0 becomes 0.0
 
 
-class TokenBuilder(ListBuilder):
+class TokenBuilder(Builder):
     """Takes hypotheses in the order of a list and makes a container of them; see the module's docstring.
 
     ``ranked``: the tool lists its best first, which Rank (0, 1, ...) and First (1, 0, ...) keep.
@@ -98,7 +98,6 @@ class TokenBuilder(ListBuilder):
         self._where: list[str] = []
         self._tokens: list[str] = []
         self._shown: list[str | None] = []
-        self._extra = Triples()
         self._models: dict[str, _Column] = {}
         self._signals: dict[str, _Column] = {}
         self._links: list[tuple[int, list[tuple[int, int]]]] = []  # (hypothesis, its links)
@@ -228,16 +227,13 @@ class TokenBuilder(ListBuilder):
         return together
 
     def _extra_columns(self, columns: Mapping[str, F64]) -> None:
-        """More features of all hypotheses."""
-        for name in columns:
-            self._names.setdefault(name, len(self._names))
-        more = Triples()
-        ptr, old_idx, old_val = offsets(np.array(self._extra.counts, np.int64)), self._extra.idx, self._extra.val
-        new = array("i", [self._names[name] for name in columns])
-        for h in range(len(self._where)):
-            own = slice(int(ptr[h]), int(ptr[h + 1]))
-            more.add(old_idx[own] + new, [*old_val[own], *(float(c[h]) for c in columns.values())])
-        self._extra = more
+        """Add more features of all hypotheses."""
+        old, new = self._extra.rows(), self._numbers_of(tuple(columns))
+        self._extra = GrowingRows()
+        ends = np.repeat(old.ptr[1:], len(new))
+        idx = np.insert(old.idx, ends, np.tile(new, len(old)))
+        val = np.insert(old.val, ends, np.column_stack(list(columns.values())).reshape(-1))
+        self._extra.extend(np.diff(old.ptr) + len(new), idx, val)
 
     def _regrouped(self, joined: Joined) -> Joined:
         """Words of the texts that the tool showed, where those are others than the pieces make; matched by characters."""
@@ -374,7 +370,6 @@ class TokenBuilder(ListBuilder):
         return True
 
     def _container(self, draft: _Draft, text: Strings) -> NBest:
-        names = list(self._names)
         if twice := next((name for name in (PIECES, WORDS) if name in draft.names and name in self._names), None):
             raise FormatError(
                 self._where[0],
@@ -382,39 +377,18 @@ class TokenBuilder(ListBuilder):
                 found="one in the list",
                 fix="rename it, or give --format moses for a list that boostfeat wrote",
             )
-        table = NameTable(names)
-        dense = np.union1d(
-            self._extra.often(len(names)), np.array([self._names[n] for n in draft.names if n in self._names], np.int64)
-        )
-        extra, extra_names, extra_sparse = self._extra.split(names, table, [], dense)
-        units = Units(
-            x=np.ascontiguousarray(draft.x),
-            sparse=SparseRows.empty(len(draft.x)),
-            src=self._source_texts(draft),
-            tgt=draft.text,
-            align=draft.align,
-            src_len=draft.src_len.astype(np.int32),
-            tgt_len=draft.tgt_len.astype(np.int32),
-            score=np.full(len(draft.x), nan),
-        )
-        return assemble(
-            NBest.bare(
-                ids=np.array(self._ids, np.int64),
-                hyp_ptr=offsets(np.array(self._hyp_counts, np.int64)),
-                text=text,
-                score=np.array(self._score, np.float64) + 0.0,  # -0.0 becomes 0.0
-                unit_ptr=draft.ptr,
-                unit_idx=np.arange(len(draft.x), dtype=np.int32),
-                src_start=draft.src_start.astype(np.int32),
-                tgt_start=draft.tgt_start.astype(np.int32),
-                units=units,
-                unit_names=draft.names,
-                extra=extra,
-                extra_names=extra_names,
-                extra_sparse=extra_sparse,
-                sparse_names=table.column(),
-            )
-        )
+        n, width = draft.x.shape
+        self.declared_dense = draft.names
+        lengths = draft.src_len.astype(np.int32), draft.tgt_len.astype(np.int32)
+        features = [np.full(n, width), np.tile(np.arange(width, dtype=np.int32), n), draft.x.reshape(-1)]
+        texts = self._source_texts(draft), draft.text, draft.align
+        self.add_units(UnitColumns._make([*texts, *lengths, np.full(n, nan), draft.names, *features]))
+        self._text = TextColumn(text)
+        self._unit_counts.extend(np.diff(draft.ptr))
+        self._unit_idx.extend(range(n))
+        self._src_start.extend(draft.src_start)
+        self._tgt_start.extend(draft.tgt_start)
+        return super().finish()
 
     def _source_texts(self, draft: _Draft) -> Strings:
         """[R] the words of the source in each unit's span, where both are known."""

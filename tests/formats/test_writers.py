@@ -133,7 +133,7 @@ def test_notes_are_part_of_a_list(tmp_path: Path) -> None:
     bare = replace(nbest, notes=Notes())
     assert not bare.notes
     assert bare.differences(nbest) == ["notes.sentences", "notes.hyps"]
-    with pytest.raises(ValueError, match="notes of hypotheses: expected 2, found 1"):
+    with pytest.raises(ValueError, match=r"length of notes\.hyps: expected 2, found 1"):
         replace(nbest, notes=Notes(hyps=strings(["{}"])))
     with pytest.raises(InputError, match="notes of the list: expected objects in JSON, found others"):
         write(replace(nbest, notes=Notes(hyps=strings(["", "[1]"]))), io.BytesIO(), format="jsonl")
