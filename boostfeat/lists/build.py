@@ -211,7 +211,7 @@ class Builder:
         """Append hypotheses of one sentence in columns: as ``add`` for each, but a unit they share is looked at once."""
         self.sentence(hyps.sent, hyps.where)
         n = len(hyps.texts)
-        number = np.array([self._number(unit, [], hyps.where) for unit in hyps.units], np.int32)
+        number = np.array([self._number(unit, [], hyps.where, is_new=True) for unit in hyps.units], np.int32)
         start = np.array([unit.src[0] if unit.src else -1 for unit in hyps.units], np.int32)
         for features in hyps.features or [{}] * n:
             self._extra.add(self._indices(features), features.values())
@@ -253,8 +253,8 @@ class Builder:
         self._src_start.frombytes(hyps.src_start[units].tobytes())
         self._tgt_start.frombytes(hyps.tgt_start[units].tobytes())
 
-    def _number(self, unit: UnitRecord, target: list[str], where: str) -> int:
-        """Return the number of a unit; one that the open list has not had gets the next."""
+    def _number(self, unit: UnitRecord, target: list[str], where: str, *, is_new: bool = False) -> int:
+        """Return the number of a unit; one that is new, or that the open list has not had, gets the next."""
         source = self._source_words
         if source and unit.src and unit.src[1] > len(source):
             raise FormatError(
@@ -267,10 +267,13 @@ class Builder:
         tgt = " ".join(target[slice(*unit.tgt)]) if unit.tgt_text is None and unit.tgt else unit.tgt_text or ""
         src_len = unit.src[1] - unit.src[0] if unit.src else -1
         tgt_len = unit.tgt[1] - unit.tgt[0] if unit.tgt else -1
-        key = (src, tgt, unit.align, src_len, tgt_len, *unit.features.items())
-        if (number := self._known.setdefault(key, len(self._unit_score))) == len(self._unit_score):
-            for column, text in zip(self._unit_text, (src, tgt, unit.align), strict=True):
-                column.append(text)
+        number = n = len(self._unit_score)
+        if not is_new:
+            number = self._known.setdefault((src, tgt, unit.align, src_len, tgt_len, *unit.features.items()), n)
+        if number == n:
+            self._unit_text[0].append(src)
+            self._unit_text[1].append(tgt)
+            self._unit_text[2].append(unit.align)
             self._unit_len[0].append(src_len)
             self._unit_len[1].append(tgt_len)
             self._unit_score.append(unit.score)

@@ -384,10 +384,10 @@ class TokenBuilder(Builder):
         texts = self._source_texts(draft), draft.text, draft.align
         self.add_units(UnitColumns._make([*texts, *lengths, np.full(n, nan), draft.names, *features]))
         self._text = TextColumn(text)
-        self._unit_counts.extend(np.diff(draft.ptr))
-        self._unit_idx.extend(range(n))
-        self._src_start.extend(draft.src_start)
-        self._tgt_start.extend(draft.tgt_start)
+        self._unit_counts.frombytes(np.diff(draft.ptr).tobytes())
+        self._unit_idx.frombytes(np.arange(n, dtype=np.int32).tobytes())
+        self._src_start.frombytes(draft.src_start.astype(np.int32).tobytes())
+        self._tgt_start.frombytes(draft.tgt_start.astype(np.int32).tobytes())
         return super().finish()
 
     def _source_texts(self, draft: _Draft) -> Strings:
