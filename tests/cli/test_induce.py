@@ -170,7 +170,12 @@ FEWER = {**COUNT, "gain": 1.0, "gain_error": 0.3}
         ({"kept": "LM0"}, 2, True, [WORSE.format("--select")]),
         ({"penalties": {"rule": "best"}, "sparse_l2": 1000.0}, 1, False, ["sparse-l2 1000: best, by folds"]),
         ({"tree_count": COUNT, "waterfall": {"steps": STEPS}}, 2, False, ["2 trees, by folds: +2.50 ± 0.13 bleu-sbp over none"]),
-        ({"tree_count": FEWER}, 1, False, ["1 tree, by folds: +1.00 ± 0.30 bleu-sbp over none; the best number is 2, +2.50 ± 0.20"]),
+        (
+            {"tree_count": FEWER},
+            1,
+            False,
+            ["1 tree, by folds: +1.00 ± 0.30 bleu-sbp over none; the best number is 2, +2.50 ± 0.20"],
+        ),
         ({"decision": {"by": "mbr", "scale": 0.5}}, 1, True, ["minimum Bayes risk decides (--set decide=score: the score does)"]),
     ],
 )

@@ -131,11 +131,12 @@ def test_as_a_system():
     found = search(system, dev, select, options)
     assert len(found.tried) == 8 + 5  # PRO's grid, then the scales
     best = max(found.tried, key=lambda t: t["select"])
-    chosen = choose(system, found.model, select)
+    model = fit(system, dev, select, found.params, options)
+    chosen = choose(system, model, select)
     assert Scorer(select).score(chosen, "bleu-sbp").score == best["select"]
     pro = fit(SYSTEMS["base-PRO"], dev, select, {k: v for k, v in found.params.items() if k != "scale"}, options)
-    assert found.model.weights == {name: found.params["scale"] * w for name, w in pro.weights.items()}
-    assert found.model.config["method"] == "mbr"
+    assert model.weights == {name: found.params["scale"] * w for name, w in pro.weights.items()}
+    assert model.config["method"] == "mbr"
     scaled = mbr_choice(select, pro.decision_function(select), scale=found.params["scale"])
     np.testing.assert_array_equal(chosen, scaled)
 
