@@ -53,8 +53,8 @@ class Common:
         print_result(result, text, as_json=self.as_json)
 
     def emit_json(self, result: Any) -> None:
-        """Print results for programs, if they are wanted; people read the last message instead."""
-        if self.as_json:
+        """Print results for programs, if they are wanted and what is written goes elsewhere; people read the last message."""
+        if self.as_json and getattr(self, "output", "") != "-":
             print_result(result, "", as_json=True)
 
     def say(self, message: str) -> None:

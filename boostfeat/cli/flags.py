@@ -6,11 +6,10 @@ An option that is rare is a setting, ``--set NAME=VALUE``. ``--help`` shows the 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from keyword import iskeyword
 from typing import Annotated, Any, get_type_hints
@@ -20,22 +19,13 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from ..core.errors import InputError
-from ..core.options import (
-    REQUIRED,
-    Option,
-    default_text,
-    describe,
-    made,
-    method_options,
-    options_of,
-    read_settings,
-    titled,
-)
+from ..core.files import is_writable_target
+from ..core.options import REQUIRED, Option, default_text, describe, made, method_options, options_of, read_settings, titled
 from ..core.overwriting import guarded
 from ..metrics.metric import METRICS
 from ..model.model import accept_edited
 from .console import COMMON, FILES, at_work
-from .outputs import check_paths
+from .outputs import FOLDERS, check_paths
 
 WIDEST = 26  # column of the flags; a longer one has its help on the next line
 SET = "set_"  # parameter of --set
@@ -90,8 +80,10 @@ def _flagged(name: str, function: Callable[[Any], Any], cls: type) -> Callable[.
         every = {**{o.name: o.default for o in flags if o.default is not REQUIRED}, **used, "settings": texts}
         inputs, outputs = check_paths(name, every)
         on_terminal = every.get("output") == "-" and sys.stdout.isatty()  # what is written there is what it shows
-        editing = edited_models(allowed=bool(used.get("allow_edited")))
-        with guarded(inputs, outputs), editing, at_work(name, options, on_terminal=on_terminal):
+        accept_edited.set(bool(used.get("allow_edited")))
+        with guarded(inputs, outputs), at_work(name, options, on_terminal=on_terminal):
+            for output in outputs if name not in FOLDERS else ():  # told now, not after hours
+                is_writable_target(output)
             return function(options)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -103,10 +95,9 @@ def refuse_idle(options: Iterable[Option], used: Mapping[str, Any]) -> None:
     """Raise for an option that does nothing: nothing that it needs is given, or something that takes its place."""
     defaults, typed = {o.name: o.default for o in options}, {o.name: o.typed_name for o in options}
     for o in (o for o in options if o.name in used):
-        if o.needs and not any(_is_met(need, {**defaults, **used}) for need in o.needs):
-            raise InputError(
-                f"{o.typed_name} does nothing without {' or '.join(_shown(need, typed) for need in o.needs)}; leave it out"
-            )
+        needs = [need for need in o.needs if need.partition("=")[0] in typed]  # a command may lack some
+        if needs and not any(_is_met(need, {**defaults, **used}) for need in needs):
+            raise InputError(f"{o.typed_name} does nothing without {' or '.join(_shown(n, typed) for n in needs)}; leave it out")
         for other in o.without:
             if _is_met(other, used):
                 raise InputError(f"{o.typed_name} does not go with {_shown(other, typed)}; leave one of them out")
@@ -121,16 +112,6 @@ def _is_met(need: str, values: Mapping[str, Any]) -> bool:
 def _shown(need: str, typed: Mapping[str, str]) -> str:
     name, equals, value = need.partition("=")
     return f"{typed[name]} {value}" if equals else typed[name]
-
-
-@contextlib.contextmanager
-def edited_models(*, allowed: bool) -> Iterator[None]:
-    """Inside the block, read models whose signature is not that of their content, if that is allowed."""
-    token = accept_edited.set(allowed)
-    try:
-        yield
-    finally:
-        accept_edited.reset(token)
 
 
 def _setting_name(text: str) -> str:

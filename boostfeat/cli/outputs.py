@@ -21,15 +21,20 @@ WRITES = {  # what -o of a command is; others write text
 }
 EXPORTS = {"json": MODEL, "onnx": BINARY, "treelite": BINARY, "nbest": LIST}
 RUNS = ("compare", "loop", "replicate")  # commands whose -o is a folder with a config.json
+FOLDERS = (*RUNS, "demo", "export")  # commands whose -o may be a folder
 
 
 def check_paths(command: str, parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return what a command reads and writes, by its parameters. Raise where an output would replace something else."""
+    """Return what a command reads and writes. Raise where an output would replace something else, a file of another kind too."""
     inputs, outputs = check_outputs(parameters)
     if command in RUNS:
         check_names([*inputs, *outputs])
-    if not parameters.get("force"):
-        check_kinds(command, parameters)
+    for name in OUTPUTS if not parameters.get("force") else ():
+        path = parameters.get(name)
+        if isinstance(path, str) and command in RUNS:
+            _check_run(command, path)
+        elif isinstance(path, str):
+            check_kind(path, _kind_written(command, name, parameters))
     return inputs, outputs
 
 
@@ -56,18 +61,6 @@ def check_names(paths: Iterable[str]) -> None:
             os.path.abspath(path).encode()
         except UnicodeEncodeError:
             raise InputError(f"{path}: expected a name in UTF-8, which a run can keep, found other bytes; rename it") from None
-
-
-def check_kinds(command: str, parameters: Mapping[str, Any]) -> None:
-    """Raise where an output would replace a file of another kind than the command writes, or go into another kind of run."""
-    for name in OUTPUTS:
-        path = parameters.get(name)
-        if not isinstance(path, str):
-            continue
-        if command in RUNS:
-            _check_run(command, path)
-        else:
-            check_kind(path, _kind_written(command, name, parameters))
 
 
 def _kind_written(command: str, name: str, parameters: Mapping[str, Any]) -> str:

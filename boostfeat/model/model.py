@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Mapping, Set
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -34,9 +34,7 @@ LARGEST, DRAWN = 20, 3  # features and trees that a notebook shows
 ENORMOUS = 1e100  # numbers that no training gives
 _FIX = "correct it, or write the model again with 'boostfeat induce' or 'boostfeat tune'"
 
-# Whether models that somebody has edited are read, and what is called with (trees scored, trees) while there are many.
-accept_edited: ContextVar[bool] = ContextVar("accept_edited", default=False)
-on_trees: ContextVar[Callable[[int, int], None] | None] = ContextVar("on_trees", default=None)
+accept_edited: ContextVar[bool] = ContextVar("accept_edited", default=False)  # whether models that somebody has edited are read
 
 
 class _Finite(dict[str, float]):
@@ -270,9 +268,7 @@ def _sparse_names(nbest: NBest) -> tuple[str, ...]:
 
 def tree_scores(trees: tuple[Tree, ...], table: Table) -> F64:
     """Σ_m ρ_m h_m(x) of every row."""
-    total, report, table = np.zeros(len(table)), on_trees.get(), Remembered(table)
-    for m, tree in enumerate(trees):
-        if report and m % 256 == 0:
-            report(m, len(trees))
+    total, table = np.zeros(len(table)), Remembered(table)
+    for tree in trees:
         total += tree.weight * tree.predict(table)
     return total

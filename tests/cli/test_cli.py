@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from boostfeat.cli import demo
+from boostfeat.cli import installation_commands as demo
 from boostfeat.core.files import read_bytes
 from boostfeat.formats.moses.ini import read_weights
 from boostfeat.lists.store import read_store

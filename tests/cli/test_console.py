@@ -7,8 +7,8 @@ import time
 import pytest
 
 from boostfeat.cli import console
+from boostfeat.cli.checked_inputs import FEATURIZE, ListFlags, check_missing, say_scores_alone
 from boostfeat.cli.console import Common, at_work
-from boostfeat.cli.inputs import FEATURIZE, ListFlags, check_missing, say_scores_alone
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import on_progress
 from boostfeat.model.model import Model

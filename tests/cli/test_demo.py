@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from boostfeat.cli import demo
+from boostfeat.cli import installation_commands as demo
 from boostfeat.core.errors import InputError
 
 pytestmark = pytest.mark.quick

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from toy_trees import stump
 
-from boostfeat.cli.models import described_text
+from boostfeat.cli.model_commands import described_text
 from boostfeat.model.describe import describe
 from boostfeat.model.model import Model
 

@@ -10,7 +10,7 @@ import pytest
 from toy_trees import stump
 
 from boostfeat.boosting.options import recipe
-from boostfeat.cli.induce import _tree_features
+from boostfeat.cli.learning_commands import _tree_features
 from boostfeat.core.errors import InputError
 from boostfeat.features.sets import SETS, TEMPLATES
 from boostfeat.lists.merging import concat
@@ -57,7 +57,7 @@ def test_an_interruption_after_the_last_round_says_that_the_model_is_whole(boost
     def interrupted(*args, **how):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("boostfeat.cli.induce._show", interrupted)
+    monkeypatch.setattr("boostfeat.cli.learning_commands._show", interrupted)
     model = tmp_path / "m.json"
     code, _, err = boostfeat(
         "induce", stores / "dev", "-o", model, "--recipe", "paper", "--rounds", 1, "--set", "draws=200", "--set", "rule=all", "-q"
@@ -184,7 +184,7 @@ def test_what_is_said_of_a_model(boostfeat, stores, tmp_path, monkeypatch, confi
     history = tuple({"round": k, "loss": 1.0 - k / 8, "dev": 20.0 + k, "select": 30.0 + k} for k in range(3))
     made = tuple(replace(stump("constant", None, feature="LM0"), name=name) for name in "tu"[:trees])
     model = Model({}, made, config={"best_round": trees, **config}, history=history)
-    monkeypatch.setattr("boostfeat.cli.induce.induce_on", lambda *lists, **how: model)
+    monkeypatch.setattr("boostfeat.cli.learning_commands.induce_on", lambda *lists, **how: model)
     command = ["induce", stores / "dev", "--templates", "none", "--set", "rule=best", "-o", tmp_path / "m.json"]
     code, out, err = boostfeat(*command, *(["--select", stores / "select"] if held_out else []))
     trees_are = "1 tree" if trees == 1 else f"{trees} trees"
@@ -234,7 +234,7 @@ def test_an_interrupted_run_keeps_its_best_round(boostfeat, stores, tmp_path, mo
             callback(history[k], Model({"LM0": 1.0}, trees[: n_init + k], config={"metric": "bleu"}, history=history[: k + 1]))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("boostfeat.cli.induce.induce_on", interrupted)
+    monkeypatch.setattr("boostfeat.cli.learning_commands.induce_on", interrupted)
     init = ["--init", tmp_path / "init.json"] if n_init else []
     model, partial = tmp_path / "m.json", tmp_path / "m.json.partial"
     lists = ["induce", stores / "dev", "--select", stores / "select"]

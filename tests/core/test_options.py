@@ -14,7 +14,7 @@ import pytest
 from boostfeat import BoostReranker
 from boostfeat.boosting.options import ABLATION, RECIPES, BoostOptions, recipe
 from boostfeat.cli.flags import flags_of
-from boostfeat.cli.induce import Induce
+from boostfeat.cli.learning_commands import InduceFlags
 from boostfeat.core.errors import InputError
 from boostfeat.core.options import (
     MOST,
@@ -178,7 +178,7 @@ def test_parts_and_methods_are_made_from_names_that_people_type():
 
 
 def test_an_option_of_boosting_appears_everywhere():
-    flags = {o.name for o in (*flags_of(Induce), *method_options(Induce))}
+    flags = {o.name for o in (*flags_of(InduceFlags), *method_options(InduceFlags))}
     parameters = inspect.signature(BoostReranker.__init__).parameters
     for o in options_of(BoostOptions):
         assert o.name in flags

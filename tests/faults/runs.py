@@ -113,7 +113,7 @@ def make_inputs(work: Path) -> Path:
 def import_all() -> None:
     """All modules, which a run would import one by one. Nothing that leaves threads may run here: forks have none."""
     import boostfeat
-    from boostfeat.cli import demo
+    from boostfeat.cli import installation_commands as demo
     from boostfeat.core import processes
 
     processes.START = "fork"  # workers of compare: as warm as their parent

@@ -9,7 +9,7 @@ import pytest
 
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.lists.build import Builder, HypRecord, UnitRecord
-from boostfeat.model.model import Model, on_trees
+from boostfeat.model.model import Model
 from boostfeat.trees.tree import Tree
 
 pytestmark = pytest.mark.quick
@@ -185,17 +185,6 @@ def test_scores_that_overflow_are_blamed_on_the_list(recwarn):
     with pytest.raises(InputError, match="the list has features of enormous values"):
         Model({"LM0": 1.0, "b": 1.0}).decision_function(builder.finish())
     assert not recwarn.list
-
-
-def test_many_trees_report_how_far_they_are():
-    tree = Tree.from_json(DESIGN["trees"][0], "t")
-    told = []
-    token = on_trees.set(lambda done, n: told.append((done, n)))
-    try:
-        Model({}, trees=(tree,) * 600).decision_function(lists())
-    finally:
-        on_trees.reset(token)
-    assert told == [(0, 600), (256, 600), (512, 600)]
 
 
 @pytest.mark.parametrize("part", [{"config": {"c": float("inf")}}, {"history": [{"epoch": 1, "dev": float("nan")}]}])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_model import DESIGN, lists
 
-from boostfeat.cli.models import described_text
+from boostfeat.cli.model_commands import described_text
 from boostfeat.features.groups import feature_groups, feature_kinds
 from boostfeat.model.describe import describe
 from boostfeat.model.model import Model

@@ -158,7 +158,7 @@ def test_interrupted_again_before_anything_is_learnt(boostfeat, inputs, tmp_path
     Model.load(tmp_path / "learnt.json").save(tmp_path / "learnt.json.partial")
     kept = (tmp_path / "learnt.json.partial").read_bytes()
     monkeypatch.setattr(cli, "_signals", [])
-    monkeypatch.setattr("boostfeat.cli.induce.induce_on", interrupted)
+    monkeypatch.setattr("boostfeat.cli.learning_commands.induce_on", interrupted)
     code, _, err = boostfeat(*command, "--resume")
     assert (code, "holds the best so far; go on with --resume" in err) == (130, True), err
     assert (tmp_path / "learnt.json.partial").read_bytes() == kept
@@ -214,7 +214,7 @@ def test_an_interrupted_import_of_a_module_is_an_interruption(boostfeat, inputs,
         raise ImportError("numpy.core.multiarray failed to import")
 
     monkeypatch.setattr(cli, "_signals", [])
-    monkeypatch.setattr("boostfeat.cli.lists.read_store", broken)
+    monkeypatch.setattr("boostfeat.cli.list_commands.read_store", broken)
     code, _, err = boostfeat("info", inputs / "dev.nbest")
     assert (code, err[:23]) == (130, "boostfeat: interrupted:")
 

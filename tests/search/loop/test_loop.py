@@ -21,7 +21,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
-from boostfeat.cli.tune import make_tuner
+from boostfeat.cli.learning_commands import make_tuner
 from boostfeat.core.errors import InputError
 from boostfeat.core.options import typed
 from boostfeat.formats import write

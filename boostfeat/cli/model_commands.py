@@ -7,7 +7,6 @@ from typing import Any
 
 from ..boosting.selection.waterfall import lines as waterfall_lines
 from ..core.errors import InputError, counted
-from ..core.files import is_writable_target
 from ..core.options import REQUIRED, argument, option
 from ..export import Check, Context, ExportOptions, exporter
 from ..export import export as write_export
@@ -18,12 +17,12 @@ from ..model.describe import describe
 from ..model.model import Model
 from ..model.tree_columns import augment as add_trees
 from ..model.tree_columns import leaf_names
+from .checked_inputs import LIST, ListFlags, ModelFlags, OutputFlags, check_model, refuse_files, with_features
 from .console import FILES, table
-from .inputs import LIST, ListFlags, ModelFlags, OutputFlags, check_model, refuse_files, with_features
 
 
 @dataclass(frozen=True, kw_only=True)
-class Augment(ModelFlags, OutputFlags):
+class AugmentFlags(ModelFlags, OutputFlags):
     """Flags of ``augment``."""
 
     store: str = argument(*LIST)
@@ -32,7 +31,7 @@ class Augment(ModelFlags, OutputFlags):
     each_leaf: bool = option(False, "A feature for every leaf, in place of one for every tree")
 
 
-def augment(o: Augment) -> None:
+def augment(o: AugmentFlags) -> None:
     """Write a list with a model's trees as named features, which any tuner can weigh.
 
     \b
@@ -41,7 +40,6 @@ def augment(o: Augment) -> None:
       boostfeat tune dev+trees.nbest --method pro --init model.json \\
         -o retuned.json
     """
-    is_writable_target(o.output)
     loaded = Model.load(o.model)
     nbest = with_features(o, read_store(o.store), loaded, o.files, where=o.store)
     check_model(o, replace(loaded, weights={}), nbest, o.store)  # its trees are applied
@@ -53,7 +51,7 @@ def augment(o: Augment) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Show(ModelFlags):
+class ShowFlags(ModelFlags):
     """Flags of ``show``."""
 
     model: str = argument("MODEL.json", "A model file")
@@ -64,7 +62,7 @@ class Show(ModelFlags):
     trees: int = option(25, "Trees to show, those of the largest effect; 0: all", least=0)
 
 
-def show(o: Show) -> None:
+def show(o: ShowFlags) -> None:
     """Print a model as a person reads it: features by effect, what its parts are worth, trees as rules, how often leaves fire.
 
     The effect of a feature or tree is the standard deviation within lists of what it adds to the score.
@@ -113,7 +111,7 @@ def _short(value: float | None) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Export(OutputFlags, ListFlags):
+class ExportFlags(OutputFlags, ListFlags):
     """Flags of ``export``."""
 
     model: str = argument("MODEL.json", "A model file")
@@ -131,7 +129,7 @@ class Export(OutputFlags, ListFlags):
     options: ExportOptions = field(default_factory=ExportOptions)
 
 
-def export(o: Export) -> None:
+def export(o: ExportFlags) -> None:
     """Write a model for other programs, and check that it scores the same there.
 
     With a list, every distinct unit is scored both ways; the largest difference is printed, relative for scores beyond 1. Above

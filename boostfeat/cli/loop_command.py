@@ -34,10 +34,10 @@ from ..search.loop.moses_decoder import MosesDecoder
 from ..search.loop.online import OnlineLearner
 from ..tuners.base import Groups
 from ..tuners.tuner_options import TUNER_OPTIONS
+from .checked_inputs import ListFlags, decoder_maker, refuse_files
 from .console import FILES, LEARNING, table
-from .decoding import core_names
-from .inputs import ListFlags, decoder_maker, refuse_files
-from .tune import make_tuner
+from .learning_commands import make_tuner
+from .search_commands import core_names
 
 ONLINE = ("mira", "rm", "adagrad")
 DECODER = "Decoder: a command, or the reference decoder (default), or graphs"
@@ -47,7 +47,7 @@ OTHERS = ("decoder", "graphs")  # what takes its place
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loop(ListFlags):
+class LoopFlags(ListFlags):
     """Flags of ``loop``."""
 
     source: str = argument("INPUT", "Sentences to decode, one a line")
@@ -91,7 +91,9 @@ class Loop(ListFlags):
     recipe: str = option("fast", "Preset of induce", choices=RECIPES, rare=True, needs="method=induce")
     static_only: bool = option(False, "induce: trees look at features of the phrase pair", rare=True, needs="method=induce")
     reweigh: bool = option(True, "induce: fit all weights anew before trees are added", rare=True, needs="method=induce")
-    groups: str | None = option(None, "TOML file that freezes or scales weights by name pattern", rare=True)
+    groups: str | None = option(
+        None, "TOML file that freezes or scales weights by name pattern", rare=True, without="method=induce"
+    )
     moses: str | None = option(None, "Program of --decoder moses", rare=True, needs="decoder=moses")
     weights_format: str = option("moses", "Format of {weights}, or cdec, name-value", rare=True, needs="decoder")
     list_format: str = option("auto", "Format of the list that the decoder writes", rare=True, needs="decoder")
@@ -115,6 +117,9 @@ class Loop(ListFlags):
         if self.phrase_table and self.decoder not in (None, "moses"):
             raise InputError("--phrase-table: a command knows its own files; leave it out, or the --decoder")
 
+    def read_groups(self) -> Groups:
+        return Groups.load(self.groups) if self.groups else Groups()
+
     @property
     def search(self) -> dict[str, Any]:
         """Options of search that were given."""
@@ -122,7 +127,7 @@ class Loop(ListFlags):
         return {name: value for name, value in options.items() if value is not None}
 
 
-def loop(o: Loop) -> None:
+def loop(o: LoopFlags) -> None:
     """Learn, decode, accumulate the lists, and again: a decoder in the loop.
 
     \b
@@ -148,24 +153,12 @@ def loop(o: Loop) -> None:
         features = None  # it makes its own lists
     else:
         learner = _learner(o)
-    how = {
-        "threads": o.threads,
-        "resume": o.resume,
-        "force": o.force,
-        "allow_missing": o.allow_missing,
-        "features": features,
-        "tests": tests,
-    }
-    _show(o, _run(o, corpora, decoder, learner, start, how))
+    how = {name: getattr(o, name) for name in ("threads", "resume", "force", "allow_missing")}
+    _show(o, _run(o, corpora, decoder, learner, start, {**how, "features": features, "tests": tests}))
 
 
 def text_sets(
-    source: str,
-    ref: Sequence[str],
-    select: str | None,
-    select_ref: Sequence[str],
-    tests: Sequence[str],
-    test_ref: Sequence[str],
+    source: str, ref: Sequence[str], select: str | None, select_ref: Sequence[str], tests: Sequence[str], test_ref: Sequence[str]
 ) -> tuple[list[ParallelText], list[ParallelText]]:
     """Return the sentences to learn from and to select by, and those of test sets."""
     corpora = [ParallelText.read("dev", source, ref)]
@@ -180,18 +173,14 @@ def with_unknown_words(start: Model) -> Model:
 
 
 def reference_decoder(
-    tables: Mapping[str, str | None],
-    ini: str | None,
-    search: Mapping[str, Any],
-    extra: tuple[str, ...],
-    size: int,
-    corpora: list[ParallelText],
-    maker: FeatureMaker,
+    ini: str | None, size: int, corpora: list[ParallelText], maker: FeatureMaker, o: LoopFlags | None = None
 ) -> ReferenceDecoder:
     """Return the reference decoder, with what the ini says where no flag does; templates count in its phrase table."""
-    _, files, options = decoder_setup(ini, search, **{"phrase_table": None, "lm": None, "reordering_table": None, **tables})
+    tables = {name: getattr(o, name, None) for name in ("phrase_table", "lm", "reordering_table")}
+    _, files, options = decoder_setup(ini, o.search if o else {}, **tables)
     sentences = tuple(line for corpus in corpora for line in corpus.source)
     maker = replace(maker, files=replace(maker.files, phrase_table=files["phrase_table"]))
+    extra = o.extra if o else ()
     return ReferenceDecoder(**files, search=options, sentences=sentences, extra=extra, size=size, maker=maker)
 
 
@@ -209,7 +198,7 @@ def _tests(inputs: Sequence[str], refs: Sequence[str]) -> list[ParallelText]:
 
 
 def _run(
-    o: Loop, corpora: list[ParallelText], decoder: LoopDecoder, learner: Learner, start: Model, how: Mapping[str, Any]
+    o: LoopFlags, corpora: list[ParallelText], decoder: LoopDecoder, learner: Learner, start: Model, how: Mapping[str, Any]
 ) -> Result:
     """Run the loop, with progress; show the last lines of a decoder that fails."""
     with o.progress("loop") as bar:
@@ -236,7 +225,7 @@ def _run(
             raise
 
 
-def _show(o: Loop, result: Result) -> None:
+def _show(o: LoopFlags, result: Result) -> None:
     header, rows = table_rows(result.rows, result.picked)
     lines = test_lines(result.tests, o.limits.metric)
     what = {"rows": result.rows, "picked": result.picked, "reason": result.reason, "signature": result.model.signature}
@@ -246,7 +235,7 @@ def _show(o: Loop, result: Result) -> None:
     o.say_written(f"ended: {result.reason}; iteration {result.picked}", f"{o.output}/model.json")
 
 
-def _decoder(o: Loop, corpora: list[ParallelText], maker: FeatureMaker) -> LoopDecoder:
+def _decoder(o: LoopFlags, corpora: list[ParallelText], maker: FeatureMaker) -> LoopDecoder:
     """Return what decodes: a command, search graphs, or the reference decoder."""
     if o.decoder == "moses":
         alone = o.static_only or o.method != "induce"  # trees look at phrase pairs, if there are any
@@ -259,28 +248,23 @@ def _decoder(o: Loop, corpora: list[ParallelText], maker: FeatureMaker) -> LoopD
             raise InputError("--set select-graphs: expected the search graphs of --select-input, found none; give them")
         files = {"dev": tuple(o.graphs), "select": tuple(o.select_graphs)}
         return GraphDecoder({c.name: files[c.name] for c in corpora}, o.nbest, core_names(o.graph_names))
-    tables = {"phrase_table": o.phrase_table, "lm": o.lm, "reordering_table": o.reordering_table}
-    return reference_decoder(tables, o.ini, o.search, o.extra, o.nbest, corpora, maker)
+    return reference_decoder(o.ini, o.nbest, corpora, maker, o)
 
 
 def _online(
-    o: Loop, name: str, decoder: LoopDecoder, corpus: ParallelText, start: Model, features: LoopFeatures | None
+    o: LoopFlags, name: str, decoder: LoopDecoder, corpus: ParallelText, start: Model, features: LoopFeatures | None
 ) -> Learner:
     """Return what learns from each sentence as it is decoded."""
     if not isinstance(decoder, ReferenceDecoder):
         raise InputError("--online: expected the reference decoder, found another; give --phrase-table and --lm")
     if any(text.partition("=")[0] == "epochs" for text in o.settings):
         raise InputError("--set epochs: an iteration is an epoch here; give --max-iterations")
-    groups = Groups.load(o.groups) if o.groups else Groups()
-    return OnlineLearner(make_tuner(name, {}, o.settings), decoder, corpus, start, groups, o.limits.gain, features)
+    return OnlineLearner(make_tuner(name, {}, o.settings), decoder, corpus, start, o.read_groups(), o.limits.gain, features)
 
 
-def _learner(o: Loop) -> Learner:
+def _learner(o: LoopFlags) -> Learner:
     """Return what learns from the lists so far: boosting or a tuner."""
-    groups = Groups.load(o.groups) if o.groups else Groups()
     if o.method == "induce":
-        if groups.rules:
-            raise InputError("--set groups: expected a tuner, found --method induce; it has no groups")
         options = recipe_of(o.recipe, gain=o.limits.gain, metric=o.limits.metric)
         return TreeLearner(with_changes(options, typed(BoostOptions, o.settings)), o.reweigh, o.static_only)
-    return TunerLearner(o.method, make_tuner(o.method, {}, o.settings), groups, o.limits.metric, o.limits.gain)
+    return TunerLearner(o.method, make_tuner(o.method, {}, o.settings), o.read_groups(), o.limits.metric, o.limits.gain)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,10 +27,9 @@ from ..metrics.metric import metric_of, metrics_of
 from ..metrics.significance import bootstrap_sums, confidence_interval, exact_sums
 from ..model.decision import Calibration, careful_choice, least_margin, posterior_scale, ranks
 from ..model.explain import LENGTH, Differences, with_length
-from ..model.model import Model, on_trees
+from ..model.model import Model
 from ..rerank.reranker import Reranker
-from .console import FILES, print_result, table
-from .inputs import (
+from .checked_inputs import (
     CARRYING,
     LIST,
     ModelFlags,
@@ -40,9 +38,10 @@ from .inputs import (
     feature_maker,
     refuse_files,
     refuse_unused,
+    say_unwritten,
     with_features,
 )
-from .lists import say_unwritten
+from .console import FILES, print_result, table
 
 LIST_FORMATS = ("moses", "moses-enriched", "jsonl")
 LISTED = (*(f"format={name}" for name in LIST_FORMATS), "json")  # flags that ask for lists
@@ -58,7 +57,7 @@ class ChoiceFlags(ModelFlags):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rerank(ChoiceFlags, OutputFlags):
+class RerankFlags(ChoiceFlags, OutputFlags):
     """Flags of ``rerank``."""
 
     format: str = option(
@@ -74,10 +73,7 @@ class Rerank(ChoiceFlags, OutputFlags):
         without=("output", "format", "json"),
     )
     confidence: bool = option(
-        False,
-        "Before each text, the probability that it is better than the decoder's, and a tab",
-        needs="model",
-        without=LISTED,
+        False, "Before each text, the probability that it is better than the decoder's, and a tab", needs="model", without=LISTED
     )
     keep_first: str = option(
         "never",
@@ -87,7 +83,7 @@ class Rerank(ChoiceFlags, OutputFlags):
     )
 
 
-def rerank(o: Rerank) -> None:
+def rerank(o: RerankFlags) -> None:
     """Sort each list by a model's score, or the decoder's own.
 
     \b
@@ -106,8 +102,14 @@ def rerank(o: Rerank) -> None:
     nbest = read_store(o.store)
     scores = model_scores(o, nbest)
     if format == "text":
-        is_careful = o.confidence or o.keep_first != "never"
-        lines: Iterable[str] = _careful(o, nbest, scores) if is_careful else texts(nbest, best_choice(nbest, scores))
+        config = Model.load(o.model).config if o.model else {}
+        chosen, margin = careful_choice(nbest, scores, least_margin(config, o.keep_first))
+        lines = texts(nbest, chosen)
+        if o.confidence:
+            sure = Calibration.of(config).confidence(margin).tolist()
+            lines = [f"{share:.4f}\t{line}" for share, line in zip(sure, lines, strict=True)]
+        if o.confidence or o.keep_first != "never":
+            o.say(f"{int((margin > 0).sum()):,} of {len(nbest):,} choices are not the decoder's")
         with open_output(o.output) as out:
             out.write("".join(line + "\n" for line in lines).encode())
     else:
@@ -118,20 +120,7 @@ def rerank(o: Rerank) -> None:
     o.say_written(f"{counted(len(nbest), 'sentence')} reranked, {format}", o.output)
 
 
-def _careful(o: Rerank, nbest: NBest, scores: F64) -> Iterator[str]:
-    """Yield the texts that are chosen where decoders' choices may be kept, with their confidence."""
-    loaded = Model.load(str(o.model))
-    chosen, margin = careful_choice(nbest, scores, least_margin(loaded.config, o.keep_first))
-    o.say(f"{int((margin > 0).sum()):,} of {len(nbest):,} choices are not the decoder's")
-    lines = texts(nbest, chosen)
-    if not o.confidence:
-        yield from lines
-        return
-    for sure, line in zip(Calibration.of(loaded.config).confidence(margin).tolist(), lines, strict=True):
-        yield f"{sure:.4f}\t{line}"
-
-
-def _answer(o: Rerank) -> None:
+def _answer(o: RerankFlags) -> None:
     """For each list that comes in, print {"id", "choice", "text", "scores"} before the next one is read."""
     if o.store != "-":
         raise InputError(f"--stream: expected '-' (standard input), found {o.store}; give - for the list")
@@ -160,7 +149,7 @@ def _answer(o: Rerank) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score(ChoiceFlags):
+class ScoreFlags(ChoiceFlags):
     """Flags of ``score``."""
 
     metrics: str | None = option(
@@ -170,7 +159,7 @@ class Score(ChoiceFlags):
     )
 
 
-def score(o: Score) -> None:
+def score(o: ScoreFlags) -> None:
     """Score the reranked 1-best against the references, or by its quality columns, with 95% bootstrap intervals.
 
     \b
@@ -216,20 +205,15 @@ def model_scores(o: ChoiceFlags, nbest: NBest) -> F64:
     loaded = Model.load(o.model)
     if not loaded.trees and not any(loaded.weights.values()):
         o.warn(f"{o.model}: it has no trees, and no weight but 0: the order of the list stays")
-    if plan := plan_of(loaded):
-        with feature_maker(o, o.files) as maker:
+    plan = plan_of(loaded)
+    with feature_maker(o, o.files) as maker:
+        if plan is None:
+            refuse_files(o.files, CARRYING)
+        else:
             refuse_unused(maker, plan)
-            lists = maker.runs_for_model(nbest, loaded, where=o.store)
-            check_model(o, loaded, nbest, o.store, made=plan.features)
-            return ranks(loaded.config, nbest, np.concatenate([loaded.decision_function(part) for part in lists]))
-    refuse_files(o.files, CARRYING)
-    check_model(o, loaded, nbest, o.store)
-    with o.progress("scoring") as bar:
-        token = on_trees.set(lambda done, n: bar.update(done, n, counted(n, "tree")))
-        try:
-            return ranks(loaded.config, nbest, loaded.decision_function(nbest))
-        finally:
-            on_trees.reset(token)
+        check_model(o, loaded, nbest, o.store, made=plan.features if plan else frozenset())
+        lists = maker.runs_for_model(nbest, loaded, where=o.store)
+        return ranks(loaded.config, nbest, np.concatenate([loaded.decision_function(part) for part in lists]))
 
 
 def _interval(low_high: list[float] | None) -> str:
@@ -250,7 +234,7 @@ def default_metrics(nbest: NBest) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explain(ModelFlags):
+class ExplainFlags(ModelFlags):
     """Flags of ``explain``."""
 
     store: str = argument(*LIST)
@@ -264,7 +248,7 @@ class Explain(ModelFlags):
     top: int = option(20, "Rows of features and trees to show", least=1)
 
 
-def explain(o: Explain) -> None:
+def explain(o: ExplainFlags) -> None:
     """Say why a model chose a hypothesis and not the decoder's: phrase by phrase, feature by feature, tree by tree.
 
     The parts add up to the difference in score. Over a whole list: which templates and which features decided most choices, for
@@ -298,7 +282,7 @@ def explain(o: Explain) -> None:
         _show_list(o, found, nbest, None if gains is None else gains[found.sentences], by_risk=by_risk)
 
 
-def _only(o: Explain, nbest: NBest, sentence: int) -> NBest:
+def _only(o: ExplainFlags, nbest: NBest, sentence: int) -> NBest:
     place = np.flatnonzero(nbest.ids == sentence)
     if not len(place):
         raise InputError(f"--sentence: expected an id of {o.store}, found {sentence}; see 'boostfeat info'")
@@ -324,23 +308,26 @@ def _gains(nbest: NBest, metric: str | None, chosen: Any, other: Any) -> Any:
 
 
 def _show_one(
-    o: Explain, found: Differences, nbest: NBest, chosen: Any, other: Any, gains: Any, *, expected: list[float] | None
+    o: ExplainFlags, found: Differences, nbest: NBest, chosen: Any, other: Any, gains: Any, *, expected: list[float] | None
 ) -> None:
     rival = "decoder" if o.against is None else "other"
     both = {"chosen": texts(nbest, chosen)[0], rival: texts(nbest, other)[0]}
     source = nbest.source[0].as_py() if len(nbest.source) else ""
-    result: dict[str, Any] = {"id": int(nbest.ids[0]), "source": source, **both, "expected": expected}
-    if not len(found.sentences):
-        nothing = {**result, "difference": 0.0, "gain": None, "units": [], "features": []}
-        o.emit(nothing, f"both are the same hypothesis: {both['chosen']}")
-        return
-    features, units = found.features(0), found.units(0)
-    result |= {
-        "difference": float(found.totals[0]),
-        "gain": None if gains is None else float(gains[0]),
+    same = not len(found.sentences)
+    features, units = ([], []) if same else (found.features(0), found.units(0))
+    result: dict[str, Any] = {
+        "id": int(nbest.ids[0]),
+        "source": source,
+        **both,
+        "expected": expected,
+        "difference": 0.0 if same else float(found.totals[0]),
+        "gain": None if gains is None or same else float(gains[0]),
         "units": units,
         "features": [{"name": name, "part": part, "tree": name in found.trees} for name, part in features],
     }
+    if same:
+        o.emit(result, f"both are the same hypothesis: {both['chosen']}")
+        return
     better = "" if gains is None else f"; by the metric {gains[0]:+.1f} points"
     rows = [[u["in"], _cut(u["src"]), _cut(u["tgt"] or ""), f"{u['linear']:+.4f}", f"{u['trees']:+.4f}"] for u in units]
     parts = [[name, f"{part:+.4f}"] for name, part in features[: o.top]]
@@ -364,7 +351,7 @@ def _cut(phrase: str | None) -> str:
     return phrase if len(phrase) <= _PHRASE else phrase[: _PHRASE - 3] + "..."
 
 
-def _show_list(o: Explain, found: Differences, nbest: NBest, gains: Any, *, by_risk: bool) -> None:
+def _show_list(o: ExplainFlags, found: Differences, nbest: NBest, gains: Any, *, by_risk: bool) -> None:
     n = len(found.sentences)
     known = np.zeros(n) if gains is None else gains
     groups = {name: of for name, (of, _) in feature_kinds(nbest).items()} | dict.fromkeys(found.trees, "trees")

@@ -13,6 +13,7 @@ from ..core.options import option, options_of
 from ..features import FeaturePlan
 from ..features.feature_maker import FeatureMaker, plan_of
 from ..features.options import ResourceFiles, TemplateFiles
+from ..formats import left_out
 from ..lists.agreement import check_agreement, lacking, shared_sentences, shown
 from ..lists.nbest import NBest
 from ..model.decision import ways_to_decide
@@ -43,10 +44,7 @@ class ModelFlags(ListFlags):
     """Flags of commands that apply a model to a list."""
 
     allow_edited: bool = option(
-        False,
-        "Read a model whose signature does not match",
-        group=FILES,
-        needs=("model", "init", "weights"),
+        False, "Read a model whose signature does not match", group=FILES, needs=("model", "init", "weights")
     )
     files: ResourceFiles = field(default_factory=ResourceFiles)
 
@@ -121,3 +119,14 @@ def refuse_files(files: TemplateFiles, expected: str) -> None:
     for file in options_of(kind):
         if getattr(files, file.field):
             raise InputError(f"{file.typed_name} does nothing without {expected}; leave it out")
+
+
+def say_unwritten(o: Common, nbest: NBest, format: str) -> None:
+    """Warn of what a format has no place for."""
+    if nbest.quality.names and format != "jsonl":
+        columns = ", ".join(nbest.quality.names)
+        o.warn(f"quality columns are not written ({columns}): {format} has no place for them, jsonl has")
+    if nbest.tokenizer != "none" and format != "jsonl":
+        o.warn(f"import the list again with --tokenize {nbest.tokenizer}: {format} does not say so")
+    if missing := left_out(nbest, format=format):
+        o.say(f"--format {format} has no place for: {', '.join(missing)}")

@@ -27,9 +27,9 @@ from ..report import write_report
 from ..search.loop.decoded_comparison import Decoding, compare_decoded, loop_comparison
 from ..search.loop.decoders import CommandDecoder, LoopDecoder, read_start
 from ..search.loop.driver import LoopOptions
+from .checked_inputs import LIST, ListFlags, OutputFlags, feature_maker
 from .console import FILES, Bar, Common, table
-from .inputs import LIST, ListFlags, OutputFlags, feature_maker
-from .loop import reference_decoder, text_sets, with_unknown_words
+from .loop_command import reference_decoder, text_sets, with_unknown_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ def going_on(output: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(ComparisonFlags):
+class CompareFlags(ComparisonFlags):
     """Flags of ``compare``."""
 
     store: str = argument(*LIST)
@@ -76,7 +76,7 @@ class Compare(ComparisonFlags):
     wide: bool = option(False, "All columns of the table, however wide the terminal is")
 
 
-def compare(o: Compare) -> None:
+def compare(o: CompareFlags) -> None:
     """Train systems on LIST, choose on --select, report on --test: a table with significance.
 
     Interrupted and started again, it goes on from what is finished; what a run in a folder beside it has fitted is taken over.
@@ -114,7 +114,7 @@ def compare(o: Compare) -> None:
     o.say(f"results, models and choices -> {o.output} in {o.seconds:.1f} s")
 
 
-def _refuse_idle(o: Compare, options: CompareOptions) -> None:
+def _refuse_idle(o: CompareFlags, options: CompareOptions) -> None:
     """Raise for options that none of the systems has a use for."""
     systems = all_systems(options, FeatureMaker(o.files).registry)
     if options.rounds is not None and all(system.level is None or system.method == LINEAR for system in systems):
@@ -123,7 +123,7 @@ def _refuse_idle(o: Compare, options: CompareOptions) -> None:
         raise InputError("--min-count does nothing without a system with features, as sparse/pro; leave it out")
 
 
-def decoded_comparison(o: Compare, ini: str, options: CompareOptions) -> Results:
+def decoded_comparison(o: CompareFlags, ini: str, options: CompareOptions) -> Results:
     """Run loops of all systems with the decoder of the ini, or with a command, and compare what they decode."""
     texts = o.texts
     ref, select_ref, test_ref = map(_files, (texts.ref, texts.select_ref, texts.test_ref))
@@ -133,7 +133,7 @@ def decoded_comparison(o: Compare, ini: str, options: CompareOptions) -> Results
         used: LoopDecoder = CommandDecoder(texts.decoder, texts.nbest, ini=ini)
         maker = FeatureMaker(o.files, seed=o.seed)
     else:
-        reference = reference_decoder({}, ini, {}, (), texts.nbest, [*corpora, *tests], FeatureMaker(o.files, seed=o.seed))
+        reference = reference_decoder(ini, texts.nbest, [*corpora, *tests], FeatureMaker(o.files, seed=o.seed))
         used, maker, start = reference, reference.maker, with_unknown_words(start)
     limits = LoopOptions(max_iterations=texts.max_iterations, gain=options.gain, metric=options.metric, seed=o.seed)
     decoding = Decoding(tuple(corpora), tuple(tests), used, start, limits, maker)
@@ -170,7 +170,7 @@ class Board:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Replicate(ComparisonFlags):
+class ReplicateFlags(ComparisonFlags):
     """Flags of ``replicate``."""
 
     paper: str = argument("PAPER", "ta13, e12, g13 or emr13")
@@ -182,7 +182,7 @@ class Replicate(ComparisonFlags):
     quick: bool = option(False, "Less to try, fewer epochs, one run: a first look")
 
 
-def replicate(o: Replicate) -> None:
+def replicate(o: ReplicateFlags) -> None:
     """Run the experiment of a paper on lists of yours: its rows, settings, tables and figures.
 
     It is a 'compare' whose rows and settings are the paper's; interrupted and started again, it goes on. RUN/paper.md has the
@@ -212,7 +212,7 @@ def replicate(o: Replicate) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(OutputFlags):
+class ReportFlags(OutputFlags):
     """Flags of ``report``."""
 
     run: str = argument("RUN/", "The folder that compare or loop wrote")
@@ -221,7 +221,7 @@ class Report(OutputFlags):
     files: ResourceFiles = field(default_factory=ResourceFiles)
 
 
-def report(o: Report) -> None:
+def report(o: ReportFlags) -> None:
     """Write a comparison or a loop as one HTML page that works offline: results, curves, trees, features, sentences.
 
     \b

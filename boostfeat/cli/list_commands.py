@@ -1,16 +1,24 @@
-"""Commands on lists: import, info, convert, join."""
+"""Commands on lists: import, info, convert, join, featurize, templates."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from ..boosting.first_gradient import first_gradient
 from ..core.errors import InputError, counted
-from ..core.files import is_writable_target, open_output, read_head
+from ..core.files import is_special, is_writable_target, open_output
 from ..core.options import REQUIRED, argument, option
-from ..features.groups import feature_groups
-from ..formats import left_out, write
+from ..core.overwriting import VOCAB
+from ..features import SETS, TEMPLATES, FeaturePlan, Posterior, feature_groups
+from ..features.feature_maker import FeatureMaker
+from ..features.options import ResourceFiles
+from ..features.plan import parse_products
+from ..features.registry import GIVEN, STATES
+from ..formats import write
 from ..formats.importing import Corpus, import_corpus, read_other, read_tokens
 from ..formats.moses.ini import read_weights
 from ..lists.build import UNITS, ReadOptions
@@ -24,9 +32,11 @@ from ..lists.store import read_store, write_store
 from ..metrics.metric import shown, tokenizer
 from ..model.model import Model
 from ..search.graphs.graph_files import is_graph
-from .console import FILES, Common, table
-from .decoding import MANY, core_names, show_graphs
-from .inputs import LIST, OutputFlags
+from ..search.loop.decoders import read_start
+from .checked_inputs import LIST, ListFlags, OutputFlags, check_model, feature_maker, refuse_unused, say_unwritten
+from .console import FILES, Common, laid_out, table, terminal_width
+from .outputs import check_kind
+from .search_commands import MANY, core_names, show_graphs
 
 LINES, NEURAL, GRAPHS = "Lists of text lines", "Lists of neural decoders", "Search graphs"
 
@@ -48,7 +58,7 @@ class QualityFlags(OutputFlags):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Import(QualityFlags):
+class ImportFlags(QualityFlags):
     """Flags of ``import``."""
 
     files: Sequence[str] = argument("[FILE]...", "n-best lists or graphs; '-' is standard input", ())
@@ -84,7 +94,7 @@ class Import(QualityFlags):
     )
 
 
-def import_(o: Import) -> None:
+def import_(o: ImportFlags) -> None:
     """Read n-best lists or search graphs of any decoder into a store.
 
     Several FILEs, or those of a folder, are one corpus: parts of one list where their sentences follow each other, else lists of
@@ -101,28 +111,16 @@ def import_(o: Import) -> None:
       boostfeat import dev.nbest.gz -r dev.en --tokenize 13a \\
         --quality comet=dev.comet.json -o dev.nbest
     """
-    is_writable_target(o.output)
     tokenizer(o.tokenize)  # raises where there is none of this name
-    options = ReadOptions(
-        size=o.size,
-        subwords=o.subwords,
-        units=o.units,
-        n=o.lines,
-        counts=o.counts,
-        scores=tuple(o.scores),
-        warn=o.say,
-        distinct=o.distinct,
-        allow_mismatch=o.allow_mismatch,
-        weights=_graph_weights(o, list(o.weights)) if o.weights else None,
-        names=core_names(o.names),
-        threads=o.threads,
-    )
+    named = ("size", "subwords", "units", "counts", "distinct", "allow_mismatch", "threads")
+    how: dict[str, Any] = {name: getattr(o, name) for name in named}
+    weights = _graph_weights(o, list(o.weights)) if o.weights else None
+    options = ReadOptions(n=o.lines, scores=tuple(o.scores), warn=o.say, weights=weights, names=core_names(o.names), **how)
     with o.reading("importing"):
         corpus = Corpus(list(o.files), list(o.ref), o.source, o.format, o.first, list(o.system), o.tokenize)
         nbest = join_qualities(import_corpus(corpus, options), list(o.quality), list(o.lower_is_better))
     write_store(nbest, o.output)
-    if o.output != "-":
-        o.emit_json({**sizes(nbest), "seconds": o.seconds, "output": o.output})
+    o.emit_json({**sizes(nbest), "seconds": o.seconds, "output": o.output})
     sparse = f" and {len(nbest.sparse_names):,} sparse" if len(nbest.sparse_names) else ""
     o.say(
         f"{counted(len(nbest), 'sentence')}, {counted(nbest.n_hyps, 'hypothesis')}, {counted(nbest.n_occurrences, 'unit')} "
@@ -131,24 +129,22 @@ def import_(o: Import) -> None:
 
 
 def _graph_weights(o: Common, paths: list[str]) -> Mapping[str, float]:
-    """Return weights of a model file, or of text files as Moses' hgdecode takes them."""
-    if len(paths) == 1 and read_head(paths[0]).lstrip().startswith(b"{"):
-        model = Model.load(paths[0])
-        if model.trees:
-            o.warn(f"{paths[0]}: its weights rank the paths, its {counted(len(model.trees), 'tree')} not")
-        return model.weights
-    return read_weights(paths)
+    """Return weights of a model file or an ini, or of text files as Moses' hgdecode takes them."""
+    model = Model(read_weights(paths)) if paths[1:] else read_start(paths[0])
+    if model.trees:
+        o.warn(f"{paths[0]}: its weights rank the paths, its {counted(len(model.trees), 'tree')} not")
+    return model.weights
 
 
 @dataclass(frozen=True, kw_only=True)
-class Info(Common):
+class InfoFlags(Common):
     """Flags of ``info``."""
 
     store: str = argument("LIST.nbest|GRAPH", "An imported list, or a search graph")
     metric: str | None = option(None, "Of first, mean and oracle (default: bleu, or the first quality column)")
 
 
-def info(o: Info) -> None:
+def info(o: InfoFlags) -> None:
     """Show what a list holds: sizes, features, and BLEU or another metric of its first, mean and oracle hypotheses.
 
     Of search graphs and lattices (a file, or a folder of them): nodes, edges, how many paths, features ('boostfeat rescore
@@ -200,7 +196,7 @@ def _ends(nbest: NBest, metric: str | None) -> tuple[dict[str, float | None], st
 
 
 @dataclass(frozen=True, kw_only=True)
-class Convert(OutputFlags):
+class ConvertFlags(OutputFlags):
     """Flags of ``convert``."""
 
     store: str = argument(*LIST)
@@ -210,7 +206,7 @@ class Convert(OutputFlags):
     format: str = option("jsonl", "Or moses, moses-enriched")
 
 
-def convert(o: Convert) -> None:
+def convert(o: ConvertFlags) -> None:
     """Write a store as an n-best list in another format.
 
     \b
@@ -221,13 +217,12 @@ def convert(o: Convert) -> None:
     say_unwritten(o, nbest, o.format)
     with open_output(o.output) as stream:
         write(nbest, stream, format=o.format)
-    if o.output != "-":
-        o.emit_json({**sizes(nbest), "output": o.output})
+    o.emit_json({**sizes(nbest), "output": o.output})
     o.say_written(f"{counted(len(nbest), 'sentence')}, {counted(nbest.n_hyps, 'hypothesis')}, {o.format}", o.output)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Join(QualityFlags):
+class JoinFlags(QualityFlags):
     """Flags of ``join``."""
 
     store: str = argument(*LIST)
@@ -242,7 +237,7 @@ class Join(QualityFlags):
     )
 
 
-def join(o: Join) -> None:
+def join(o: JoinFlags) -> None:
     """Put other models' scores beside those of a list, as features of hypotheses or of their words, or as their quality.
 
     Options may be repeated. Tokens in other pieces than the list's words are matched by their characters.
@@ -253,7 +248,6 @@ def join(o: Join) -> None:
         --nbest r2l=dev.r2l.marian -o dev.lm.nbest
       boostfeat join dev.nbest --quality comet=dev.comet.json -o dev.comet.nbest
     """
-    is_writable_target(o.output)
     work: list[tuple[Callable[..., NBest], Callable[..., Any], Sequence[str]]] = [
         (join_column, read_numbers, o.column),
         (join_tokens, read_tokens, o.tokens),
@@ -269,15 +263,14 @@ def join(o: Join) -> None:
                 lists = put(lists, name, read(spec), split_spec(spec)[0])
     lists = join_qualities(lists, list(o.quality), list(o.lower_is_better))
     write_store(lists, o.output)
-    if o.output != "-":
-        o.emit_json({
-            "hypotheses": lists.n_hyps,
-            "features": len(lists.global_names),
-            "joined": [name for name in lists.global_names if name not in before],
-            "quality": list(lists.quality.names),
-            "seconds": o.seconds,
-            "output": o.output,
-        })  # fmt: skip
+    o.emit_json({
+        "hypotheses": lists.n_hyps,
+        "features": len(lists.global_names),
+        "joined": [name for name in lists.global_names if name not in before],
+        "quality": list(lists.quality.names),
+        "seconds": o.seconds,
+        "output": o.output,
+    })  # fmt: skip
     more = len(lists.global_names) - len(before)
     o.say(
         f"{counted(lists.n_hyps, 'hypothesis')}, {counted(len(before), 'feature')} and {more} more -> {o.output} in "
@@ -296,17 +289,6 @@ def quality_text(nbest: NBest) -> str:
     """Return the names of quality columns; those that are better when lower say so."""
     columns = nbest.quality
     return ", ".join(f"{name} (lower is better)" if low else name for name, low in zip(columns.names, columns.lower, strict=True))
-
-
-def say_unwritten(o: Common, nbest: NBest, format: str) -> None:
-    """Warn of what a format has no place for."""
-    if nbest.quality.names and format != "jsonl":
-        columns = ", ".join(nbest.quality.names)
-        o.warn(f"quality columns are not written ({columns}): {format} has no place for them, jsonl has")
-    if nbest.tokenizer != "none" and format != "jsonl":
-        o.warn(f"import the list again with --tokenize {nbest.tokenizer}: {format} does not say so")
-    if missing := left_out(nbest, format=format):
-        o.say(f"--format {format} has no place for: {', '.join(missing)}")
 
 
 def group_table(groups: list[Any]) -> str:
@@ -336,3 +318,158 @@ def _feature_rows(nbest: NBest) -> list[dict[str, Any]]:
     nonzero = (features != 0).mean(axis=0)
     columns = zip(nbest.global_names, features.mean(axis=0), features.std(axis=0), nonzero, strict=True)
     return [{"name": name, "mean": float(m), "sd": float(sd), "nonzero": float(z)} for name, m, sd, z in columns]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Features
+# ---------------------------------------------------------------------------------------------------------------------
+
+TAUGHT = ("clusters_src", "clusters_tgt")  # files that a vocab holds
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeaturizeFlags(ListFlags, OutputFlags):
+    """Flags of ``featurize``."""
+
+    store: str = argument(*LIST)
+    output: str = option(REQUIRED, "The store to write", short="o", metavar="FILE", group=FILES)
+    templates: str | None = option(
+        None,
+        "base, large, sparse, neighbours, consensus, words or names of templates, joined by + or commas; or FILE.toml. "
+        "'boostfeat templates' lists them",
+        metavar="NAMES",
+    )
+    vocab: str | None = option(
+        None, "What the dev list taught: gives this list the same columns. Without it, it is learnt", metavar="FILE", group=FILES
+    )
+    model: str | None = option(
+        None,
+        "Model that consensus is under (default: the decoder's scores)",
+        short="m",
+        metavar="MODEL",
+        group=FILES,
+        without="vocab",
+    )
+    scale: float | None = option(
+        None, "Of its scores in the softmax (default: the dev list's references choose it)", above=0, without="vocab"
+    )
+    products: str | None = option(None, "top:K adds the K best products of dense features", metavar="top:K", without="vocab")
+    min_count: int | None = option(None, "Sentences that must have a sparse feature (default 2)", least=1, without="vocab")
+    hash_bits: int | None = option(
+        None, "Hash each template's sparse names to 2^N (default: keep them)", least=1, most=30, flag="hash", without="vocab"
+    )
+    allow_missing: bool = option(False, "Features of the model that the list lacks count as 0", group=FILES, needs="model")
+    files: ResourceFiles = field(default_factory=ResourceFiles)
+
+
+def featurize(o: FeaturizeFlags) -> None:
+    """Add features computed from what the list carries: phrases, alignments, spans, neighbours.
+
+    On a dev list, what was learnt is written beside the output (OUT.vocab.json); give it with --vocab for select and test.
+
+    \b
+    Example:
+      boostfeat featurize dev.nbest --templates large -o dev.large.nbest
+      boostfeat featurize test.nbest --vocab dev.large.vocab.json \\
+        -o test.large.nbest
+      boostfeat featurize dev.nbest --templates large+consensus \\
+        --model pro.json -o dev.cons.nbest
+    """
+    if o.output == "-":
+        raise InputError("-o: expected a file name, found '-'; name a store to write")
+    with feature_maker(o, o.files, seed=o.seed, threads=o.threads) as maker:
+        frozen = _frozen(o) if o.vocab else None
+        nbest = read_store(o.store)
+        if frozen and o.templates:
+            _check_repeated(o.templates, frozen, str(o.vocab), maker, nbest)
+        if o.model:
+            check_model(o, Model.load(o.model), nbest, o.store)
+        vocab = None if frozen or is_special(o.output) else str(Path(o.output).with_suffix("")) + ".vocab.json"
+        if frozen:
+            refuse_unused(maker, frozen)
+            out = maker.apply(nbest, frozen, to=o.output)
+        else:
+            out = _learn(o, nbest, maker, vocab)
+    groups = feature_groups(out)
+    result: dict[str, Any] = {
+        "unit_features": len(out.unit_names),
+        "hypothesis_features": len(out.extra_names),
+        "sparse_features": len(out.sparse_names),
+        "distinct_units": out.n_units,
+        "groups": [vars(g) for g in groups],
+        "vocab": o.vocab or vocab,
+        "output": o.output,
+        "seconds": o.seconds,
+    }
+    o.emit(result, group_table(groups))
+    o.say(
+        f"{nbest.n_units:,} -> {counted(out.n_units, 'distinct unit')}, {len(out.global_names)} dense and "
+        f"{len(out.sparse_names):,} "
+        f"sparse features -> {o.output} in {o.seconds:.1f} s" + (f"; learnt: {vocab}" if vocab else "")
+    )
+
+
+def _learn(o: FeaturizeFlags, nbest: NBest, maker: FeatureMaker, vocab: str | None) -> NBest:
+    """Return the list with features that it teaches itself; what it taught is written to ``vocab``."""
+    if vocab:
+        is_writable_target(vocab)
+        if not o.force:
+            check_kind(vocab, VOCAB)
+    k = parse_products(o.products) if o.products else 0
+    plan = maker.plan(o.templates or "large", min_count=o.min_count, hash_bits=o.hash_bits or 0, products=k)
+    refuse_unused(maker, plan)
+    gradient = partial(first_gradient, seed=o.seed, threads=o.threads)
+
+    def keep(learnt: FeaturePlan) -> None:  # as the store appears: both are there, or none
+        if vocab:
+            learnt.save(vocab)
+
+    # of a model only what it computes, for the vocab to keep
+    model = replace(Model.load(o.model), config={}, history=()).to_json() if o.model else None
+    return maker.learn(nbest, plan, posterior=Posterior(o.scale, model), gradient_of=gradient, to=o.output, keep=keep)[0]
+
+
+def _frozen(o: FeaturizeFlags) -> FeaturePlan:
+    """Return the frozen vocab, which has the clusters that it was learnt with."""
+    for name in (name for name in TAUGHT if getattr(o.files, name)):
+        raise InputError(f"--set {name.replace('_', '-')}: --vocab holds them; leave one of them out")
+    return FeaturePlan.load(str(o.vocab))
+
+
+def _check_repeated(templates: str, frozen: FeaturePlan, vocab: str, maker: FeatureMaker, nbest: NBest) -> None:
+    """--templates may repeat what the vocab holds: of a set, what the list allows."""
+    registry, resources = maker.registry, maker.resources(nbest)
+
+    def names(plan: FeaturePlan) -> set[str]:
+        known = [e for e in plan.entries if e.name in registry and not set(registry[e.name].reads) & set(GIVEN)]
+        taught = {e.name: None if registry[e.name].crossed else e.options for e in known}  # references are not needed again
+        return {e.name for e in known if not (e.optional and registry[e.name].lacks(nbest, resources, taught[e.name]))}
+
+    if names(FeaturePlan.of(templates, registry)) != names(frozen):
+        has = ", ".join(e.name for e in frozen.entries) or "none"
+        raise InputError(f"--templates {templates}: expected those of {vocab} ({has}), found others; leave it out")
+
+
+def templates(o: Common) -> None:
+    """List the feature templates: their sets, kind, and what a decoder must keep to compute them while it searches.
+
+    \b
+    Example:
+      boostfeat templates
+    """
+    found: list[dict[str, Any]] = [
+        {
+            "template": t.name,
+            "sets": [name for name, members in SETS.items() if t.name in members],
+            "kind": t.kind,
+            "state": list(t.state),
+            "reads": list(t.reads),
+            "summary": t.summary,
+        }
+        for t in TEMPLATES.values()
+    ]
+    about = [(t["summary"], t["kind"], ", ".join(t["sets"]), "state: " * bool(t["state"]) + ", ".join(t["state"])) for t in found]
+    lines = [[t["template"], f"{what} ({'; '.join(filter(None, more))})"] for t, (what, *more) in zip(found, about, strict=True)]
+    states = [["state", "a decoder must keep"], *([what, meaning] for what, meaning in STATES.items())]
+    text = "\n\n".join(laid_out(rows, terminal_width()) for rows in (lines, states))
+    o.emit({"templates": found, "states": STATES}, text)

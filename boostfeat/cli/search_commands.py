@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from ..core.errors import InputError, counted
-from ..core.files import is_writable_target, open_output, read_lines
+from ..core.files import open_output, read_lines
 from ..core.options import argument, comma_list, methods, option
 from ..core.processes import seconds_since
 from ..core.text import split_words
@@ -19,7 +19,7 @@ from ..features import FeaturePlan
 from ..features.feature_maker import plan_of
 from ..features.known_words import doubts_about
 from ..features.options import TemplateFiles
-from ..formats import COUNTED, left_out, write
+from ..formats import COUNTED, write
 from ..formats.importing import expand
 from ..formats.moses.ini import Ini, read_weights
 from ..lists.agreement import lacking
@@ -36,8 +36,17 @@ from ..search.graphs.graph import summarise
 from ..search.graphs.graph_files import read_graphs
 from ..search.graphs.oracle_path import OracleOptions, corpus_oracle, edit_oracle_lists, oracle_paths
 from ..search.graphs.rescoring import EdgeScorer, RescoreOptions, rescored_lists
+from .checked_inputs import (
+    CARRYING,
+    ListFlags,
+    OutputFlags,
+    check_missing,
+    decoder_maker,
+    refuse_files,
+    say_scores_alone,
+    say_unwritten,
+)
 from .console import FILES, Common, table
-from .inputs import CARRYING, ListFlags, OutputFlags, check_missing, decoder_maker, refuse_files, say_scores_alone
 
 DECODER = "Decoder"
 MANY = 40  # features: info shows more than these by group
@@ -57,7 +66,7 @@ def core_names(names: str | None) -> tuple[str, ...] | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decode(OutputFlags):
+class DecodeFlags(OutputFlags):
     """Flags of ``decode``."""
 
     source: str = argument("INPUT", "Sentences, one a line; '-' is standard input")
@@ -81,16 +90,14 @@ class Decode(OutputFlags):
     files: TemplateFiles = field(default_factory=TemplateFiles)
 
     def check_outputs(self) -> list[str]:
-        """Return the files to write; raise where one cannot be."""
+        """Return the files to write; raise where two are standard output."""
         outputs = [self.output, *(path for path in (self.nbest_output, self.search_graph) if path is not None)]
         if outputs.count("-") > 1 or (self.as_json and "-" in outputs[1:]):
             raise InputError("'-': expected one output on standard output, found more; name files")
-        for path in outputs:
-            is_writable_target(path)
         return outputs
 
 
-def decode(o: Decode) -> None:
+def decode(o: DecodeFlags) -> None:
     """Translate with phrase-based beam search; a model's trees and templates are scored inside search.
 
     \b
@@ -125,7 +132,7 @@ def decode(o: Decode) -> None:
     )
 
 
-def _decoder(o: Decode, sentences: list[str]) -> Decoder:
+def _decoder(o: DecodeFlags, sentences: list[str]) -> Decoder:
     """Return the decoder with its tables, as far as the sentences need them."""
     given = {"phrase_table": o.phrase_table, "lm": o.lm, "reordering_table": o.reordering_table}
     said, tables, options = decoder_setup(o.ini, o.search, **given)
@@ -146,7 +153,7 @@ def _decoder(o: Decode, sentences: list[str]) -> Decoder:
     return Decoder(system, weights, options, o.extra, unknown_weight, maker)
 
 
-def _translate(o: Decode, decoder: Decoder, sentences: list[str]) -> list[str]:
+def _translate(o: DecodeFlags, decoder: Decoder, sentences: list[str]) -> list[str]:
     """Write translations, lists and graphs; return the translations where they go into the JSON."""
     translations: list[str] = []
     with contextlib.ExitStack() as streams, o.progress("decoding") as bar:
@@ -179,7 +186,7 @@ def _translate(o: Decode, decoder: Decoder, sentences: list[str]) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rescore(ListFlags, OutputFlags):
+class RescoreFlags(ListFlags, OutputFlags):
     """Flags of ``rescore``."""
 
     graphs: Sequence[str] = argument(
@@ -198,9 +205,7 @@ class Rescore(ListFlags, OutputFlags):
     nbest: int = option(1, "The N best of each graph, exactly", least=1)
     distinct: bool = option(True, "N best strings, or derivations", flag="distinct/derivations")
     format: str | None = option(
-        None,
-        "text (the best, a line a graph), moses, moses-enriched or jsonl; default: text, moses for a list",
-        choices=FORMATS,
+        None, "text (the best, a line a graph), moses, moses-enriched or jsonl; default: text, moses for a list", choices=FORMATS
     )
     output: str = option("-", "The file to write; '-' is standard output", short="o", metavar="FILE", group=FILES)
     source: str | None = option(None, "Source sentences, one a line", short="s", metavar="FILE", group=FILES)
@@ -229,7 +234,6 @@ class Rescore(ListFlags, OutputFlags):
 
     def check_together(self) -> None:
         """Raise for flags that do not go together, before anything is read."""
-        is_writable_target(self.output)
         if self.written == "text" and self.nbest > 1 and not self.oracle:
             raise InputError(
                 f"--format text: expected --nbest 1, found {self.nbest}; choose moses, moses-enriched or jsonl for a list"
@@ -238,7 +242,7 @@ class Rescore(ListFlags, OutputFlags):
             raise InputError("'-': expected one input from standard input, found more; name files")
 
 
-def rescore(o: Rescore) -> None:
+def rescore(o: RescoreFlags) -> None:
     """Find the best paths of whole search graphs under a model: weights and local trees decompose over edges.
 
     With -r, BLEU of what is found is reported, or WER of speech lattices. The oracle by BLEU starts from the 100-best (or
@@ -280,7 +284,7 @@ def rescore(o: Rescore) -> None:
     o.say_written(f"{counted(len(lists), 'sentence')}, {counted(lists.n_hyps, 'path')}, {o.written}", o.output)
 
 
-def _paths(o: Rescore, scorer: EdgeScorer, sentences: list[str] | None) -> tuple[str, NBest, dict[str, Score]]:
+def _paths(o: RescoreFlags, scorer: EdgeScorer, sentences: list[str] | None) -> tuple[str, NBest, dict[str, Score]]:
     """Return the metric, the best paths of all graphs, or those nearest to the references, and their scores."""
     references = [[line for _, line in read_lines(path)] for path in expand(list(o.ref))]
     read = ReadOptions(names=core_names(o.names), warn=o.say)
@@ -308,7 +312,7 @@ def _paths(o: Rescore, scorer: EdgeScorer, sentences: list[str] | None) -> tuple
     return by, lists, scores
 
 
-def _write_paths(o: Rescore, lists: NBest, result: dict[str, Any]) -> None:
+def _write_paths(o: RescoreFlags, lists: NBest, result: dict[str, Any]) -> None:
     """Write the paths, and the result where it is wanted as JSON."""
     if o.as_json and o.oracle and o.output == "-":
         o.emit({**result, "text": texts(lists, first_choice(lists))})
@@ -317,11 +321,9 @@ def _write_paths(o: Rescore, lists: NBest, result: dict[str, Any]) -> None:
         if o.written == "text":
             stream.write("".join(text + "\n" for text in texts(lists, first_choice(lists))).encode())
         else:
-            if missing := left_out(lists, format=o.written):
-                o.say(f"--format {o.written} has no place for: {', '.join(missing)}")
+            say_unwritten(o, lists, o.written)
             write(lists, stream, format=o.written)
-    if o.output != "-":
-        o.emit_json({**result, "output": o.output})
+    o.emit_json({**result, "output": o.output})
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,20 +1,22 @@
-"""The command that looks at the installation: what it is made of, and whether it computes what it should."""
+"""Commands that try out the installation: demo runs the whole job on data/, doctor looks whether it computes what it should."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import platform
+import re
 import shutil
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from contextlib import chdir, redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from io import StringIO
 from math import nan
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -23,15 +25,104 @@ from .. import __version__
 from ..boosting.boost import boost
 from ..boosting.options import recipe
 from ..core.arrays import _mix
+from ..core.errors import InputError
 from ..core.options import option
 from ..core.processes import seconds_since, usable_cores
 from ..lists.build import Builder, HypRecord, UnitRecord, attach
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
-from ..lists.store import read_store, write_store
+from ..report.page import check_packages
 from . import call
-from .console import Common, laid_out, terminal_width
-from .demo import data_folder
+from .checked_inputs import OutputFlags
+from .console import FILES, Common, laid_out, terminal_width
+
+WIDTH = 80  # columns of a printed line, at most
+EXCERPT = {"info": ((0, 4), (8, 11)), "show": ((2, 5), (-10, -2))}  # ranges of the lines of long outputs that are printed
+JOBS = (  # of the lists' 100 hypotheses 30, so that it takes about a minute
+    *(f"import $DATA/{n}.nbest.xz -s $DATA/{n}.src -r $DATA/{n}.ref --size 30 -o {n}.nbest" for n in ("dev", "select", "test")),
+    "info dev.nbest",
+    "compare dev.nbest --select select.nbest --test test.nbest --force -o run",
+    "show run/models/base_boost-local.json --trees 1",
+    "report run -o report.html",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoFlags(OutputFlags):
+    """Flags of ``demo``."""
+
+    output: str = option("boostfeat-demo", "For what the commands write", short="o", metavar="FOLDER", group=FILES)
+
+
+def demo(o: DemoFlags) -> None:
+    """Run the whole job on the lists in data/, printing each command: import, info, compare, show, report.
+
+    \b
+    Example:
+      boostfeat demo
+    """
+    data, out = data_folder(), Path(o.output)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: expected a folder to write, found: {error.strerror}; choose another with -o") from None
+    page = can_report(o)
+    common = ["--seed", str(o.seed), "--threads", str(o.threads), *(["--json"] if o.as_json else [])]
+    if not o.quiet:
+        print(f"$ cd {o.output}; DATA={data}")
+    with chdir(out):
+        for job in JOBS if page else JOBS[:-1]:
+            name = job.partition(" ")[0]
+            if not o.quiet:
+                sys.stderr.flush()
+                print(*([] if name == "import" else [""]), *shell_lines(f"$ boostfeat {job}"), sep="\n", flush=True)
+            # bars move on a terminal while systems are compared; other messages would only fill the screen
+            hush = [] if name == "compare" and sys.stderr.isatty() and not o.quiet else ["-q"]
+            run([word.replace("$DATA", str(data)) for word in job.split()] + common + hush, whole=o.as_json)
+    if page and not o.quiet:
+        print(f"Open {out / 'report.html'} in any browser.")
+
+
+def run(job: list[str], *, whole: bool) -> None:
+    """Run a command, and print what it prints; of long outputs some lines, with dots for what is left out."""
+    if whole or job[0] not in EXCERPT:
+        call(job)
+        return
+    with redirect_stdout(StringIO()) as printed:
+        call(job)
+    lines = printed.getvalue().splitlines()
+    print(*(line for start, end in EXCERPT[job[0]] for line in (*lines[start:end], "...")), sep="\n", flush=True)
+
+
+def shell_lines(command: str) -> list[str]:
+    """Return a command in lines of at most WIDTH columns that a shell reads as one; a flag and its value stay together."""
+    bound = re.sub(r" (-\S+) (?!-)", " \\1\0", command)
+    lines = wrap(bound, WIDTH - 2, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\0", " ") + " \\" * (line is not lines[-1]) for line in lines]
+
+
+def can_report(o: Common) -> bool:
+    """Return whether the page can be made; if not, say what to install before the work and not after it."""
+    try:
+        check_packages()
+    except InputError as error:
+        o.say(f"{error}; the demo goes on without its page")
+        return False
+    return True
+
+
+def data_folder() -> Path:
+    """Return data/ as installed with the package, or of the checkout."""
+    package = Path(__file__).parents[1]
+    for folder in (package / "data", package.parent / "data"):
+        if (folder / "dev.nbest.xz").exists():
+            return folder
+    raise InputError("data/: expected the demo's lists beside the package, found none; install boostfeat again")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# doctor
+# ---------------------------------------------------------------------------------------------------------------------
 
 REQUIRED = (
     *("numpy", "scipy", "scikit-learn", "lightgbm", "sacrebleu", "numba", "pyarrow", "threadpoolctl"),
@@ -41,16 +132,12 @@ OPTIONAL = {  # distribution: what is not to be had without it
     "jinja2": "report",
     "plotly": "report",
     "treelite": "export --to treelite",
-    "tl2cgen": "benchmarks of compiled trees",
     "onnx": "export --to onnx",
     "onnxruntime": "export --to onnx, verified",
-    "sil-thot": "training a system: word alignment",
-    "kenlm": "checks of the language model",
     "dask": "lists on several machines",
     "distributed": "lists on several machines",
-    "polars": "looking into stores",
 }
-PROGRAMS = {"cc": "export --to c, verified", "chromium": "tests of the report", "chromedriver": "tests of the report"}
+PROGRAMS = {"cc": "export --to c, verified"}
 WARMING = (
     "import {data}/dev.nbest.xz -s {data}/dev.src -r {data}/dev.ref --size 5 -o dev.nbest",
     "import {data}/select.nbest.xz -s {data}/select.src -r {data}/select.ref --size 5 -o select.nbest",
@@ -62,13 +149,13 @@ WARMING = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Doctor(Common):
+class DoctorFlags(Common):
     """Flags of ``doctor``."""
 
     warm: bool = option(False, "Run a small job first: its kernels are compiled for later")
 
 
-def doctor(o: Doctor) -> int:
+def doctor(o: DoctorFlags) -> int:
     """Show versions, threads, caches and optional parts, and test in seconds that learning works; exit code 1 if it does not.
 
     \b
@@ -79,9 +166,8 @@ def doctor(o: Doctor) -> int:
     """
     if o.warm:
         _warm(o)
-    needed, parts, here, cache, checks = versions(), optional_parts(), machine(), numba_cache(), list(self_test())
-    ok = all(check["ok"] for check in checks)
-    result = {"ok": ok, "versions": needed, "optional": parts, "machine": here, "numba_cache": cache, "checks": checks}
+    needed, parts, here, cache, check = versions(), optional_parts(), machine(), numba_cache(), self_test()
+    result = {"ok": check["ok"], "versions": needed, "optional": parts, "machine": here, "numba_cache": cache, "checks": [check]}
     lines = [[name, found] for name, found in needed.items()]
     lines += [[name, found or f"not found; needed for: {({**OPTIONAL, **PROGRAMS})[name]}"] for name, found in parts.items()]
     limits = "".join(f", {name}={value}" for name, value in here["limits"].items())
@@ -91,10 +177,9 @@ def doctor(o: Doctor) -> int:
     lines += [["disk", f"{free:,} MB free in {place}"] for place, free in here["disk_free_mb"].items()]
     where = cache["path"] + ("" if cache["writable"] else " (not writable: set NUMBA_CACHE_DIR to a folder that is)")
     lines += [["numba cache", where], ["", f"{cache['kernels']} compiled kernels"]]
-    for check in checks:
-        lines.append([check["check"], f"{'ok' if check['ok'] else 'BROKEN'}: {check['found']} ({check['seconds']:.1f} s)"])
+    lines.append([check["check"], f"{'ok' if check['ok'] else 'BROKEN'}: {check['found']} ({check['seconds']:.1f} s)"])
     o.emit(result, laid_out(lines, terminal_width()))
-    return 0 if ok else 1
+    return 0 if check["ok"] else 1
 
 
 def _warm(o: Common) -> None:
@@ -162,18 +247,14 @@ def numba_cache() -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def self_test() -> Iterator[dict[str, Any]]:
-    """Yield each check as {"check", "ok", "found", "seconds"}."""
-    for name, check in (
-        ("trees find what weights cannot", _check_boosting),
-        ("a store is read as it was written", _check_store),
-    ):
-        began, ok = time.monotonic(), True
-        try:
-            found = check()
-        except Exception as error:  # whatever is broken, it is what is being looked for
-            ok, found = False, f"{type(error).__name__}: {error}".splitlines()[0]
-        yield {"check": name, "ok": ok, "found": found, "seconds": seconds_since(began)}
+def self_test() -> dict[str, Any]:
+    """Return {"check", "ok", "found", "seconds"} of a small job whose answer is known."""
+    began, ok = time.monotonic(), True
+    try:
+        found = _check_boosting()
+    except Exception as error:  # whatever is broken, it is what is being looked for
+        ok, found = False, f"{type(error).__name__}: {error}".splitlines()[0]
+    return {"check": "trees find what weights cannot", "ok": ok, "found": found, "seconds": seconds_since(began)}
 
 
 def _check_boosting() -> str:
@@ -185,17 +266,6 @@ def _check_boosting() -> str:
     if not (linear < 99 and abs(learnt - 100) < 1e-9):
         raise ValueError(f"expected BLEU-SBP 100 with trees and less without, found {learnt:.2f} and {linear:.2f}")
     return f"BLEU-SBP {linear:.1f} -> {learnt:.1f}"
-
-
-def _check_store() -> str:
-    """Write a list, read it, write it again: the bytes are the same."""
-    with tempfile.TemporaryDirectory(prefix="boostfeat-doctor.") as folder:
-        first, second = Path(folder) / "first.nbest", Path(folder) / "second.nbest"
-        write_store(_middle_lists(15, seed=2), first)
-        write_store(read_store(first), second)
-        if first.read_bytes() != second.read_bytes():
-            raise ValueError("expected the same bytes, found others")
-        return f"{first.stat().st_size:,} bytes"
 
 
 def _middle_lists(n: int, *, seed: int) -> NBest:

@@ -1,0 +1,570 @@
+"""Commands that learn: tune and induce, and what they share: lists that grow from search graphs between fits, clusters."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import partial
+from math import inf
+from pathlib import Path
+from time import monotonic
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..boosting.induce import induce_on
+from ..boosting.options import RECIPES, BoostOptions
+from ..boosting.options import recipe as recipe_of
+from ..boosting.selection.template_set import Features, chosen_features
+from ..boosting.selection.waterfall import lines as waterfall_lines
+from ..boosting.stopping import kept_rounds
+from ..core.errors import InputError, counted
+from ..core.options import REQUIRED, argument, methods, option, options_of, same, typed
+from ..export.kinds import static_features
+from ..features import FeaturePlan
+from ..features.feature_maker import with_plan
+from ..features.groups import fitting_templates
+from ..lists.choices import Scorer
+from ..lists.feature_range import learnable, lost_ranking, range_warnings
+from ..lists.merging import concat
+from ..lists.nbest import NBest
+from ..lists.store import read_store
+from ..metrics.metric import metric_of
+from ..model.decision import ways_to_decide
+from ..model.model import Model
+from ..model.own_order import in_own_order, is_below_own_order
+from ..model.tree_columns import augmented_weights, folded
+from ..search.graphs.graph_mert import fit_graphs
+from ..search.loop.graph_lists import GRAPHS, GraphOptions, graphs_of, grown
+from ..tuners import tuner_class
+from ..tuners.base import Features as TunerFeatures
+from ..tuners.base import Groups, Run, decoder_weights, feature_warnings
+from ..tuners.tuner_options import TUNER_OPTIONS
+from .checked_inputs import ModelFlags, OutputFlags, check_lists, feature_maker, refuse_files, refuse_unused
+from .console import FILES, LEARNING, Common, table
+from .search_commands import core_names
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningFlags(ModelFlags, OutputFlags):
+    """Flags of commands that learn from a list."""
+
+    stores: Sequence[str] = argument("LIST.nbest...", "Imported lists; several are learned from as one")
+    output: str = option(REQUIRED, "The model to write", short="o", metavar="MODEL", group=FILES)
+    select: str | None = option(None, "A held-out list to choose by", metavar="LIST", group=FILES)
+    templates: str | None = option(
+        None,
+        "Sets or templates, or FILE.toml; the model keeps them",
+        metavar="NAMES",
+        group=LEARNING,
+        without=("engine=dask", "graph_vocab"),
+    )
+    graphs: GraphOptions = field(default_factory=GraphOptions)
+    engine: str = option("local", "Or dask: spread sentences over a cluster", choices=("local", "dask"), group=GRAPHS)
+    scheduler: str = option("local", "Address of Dask's scheduler; local: processes here", rare=True, needs="engine=dask")
+    workers: int | None = option(
+        None, "Workers of the cluster to use; default: all", least=1, most=2**16, rare=True, needs="engine=dask"
+    )
+    timeout: float = option(
+        60.0, "Seconds without a sign of a worker before it is given up", least=1, rare=True, needs="engine=dask"
+    )
+
+    @property
+    def is_dask(self) -> bool:
+        return self.engine == "dask"
+
+    def check_together(self) -> None:
+        """Raise for flags that do not go together, before anything is read."""
+        if self.is_dask and (self.stores[1:] or self.stores[0] == "-"):
+            raise InputError(f"{self.stores[-1]}: --engine dask learns from one file that workers can open; name one")
+
+    def read_lists(self) -> tuple[NBest, NBest | None]:
+        """Return all lists to learn from as one, and the held-out one, which go together."""
+        lists = {path: read_store(path) for path in self.stores}
+        held_out = read_store(self.select) if self.select else None
+        check_lists(self, {**(lists if self.stores[1:] else {"LIST": lists[self.stores[0]]}), "--select": held_out})
+        return concat([lists[path] for path in self.stores]) if self.stores[1:] else lists[self.stores[0]], held_out
+
+    def graphs_with(self, plan: FeaturePlan | None) -> GraphOptions:
+        """Return the graphs, with the names of their values and the features of their edges."""
+        return replace(self.graphs, names=core_names(self.graphs.core_names), plan=plan)
+
+
+def lists_with_features(
+    o: LearningFlags,
+    dev: NBest,
+    select: NBest | None,
+    options: BoostOptions,
+    templates: str | None,
+    start: Model | None,
+    so_far: Model | None = None,
+    **how: Any,
+) -> Features:
+    """Return both lists with the templates that are named, that a model to start or go on from carries, or that pay."""
+    if o.templates is not None and start is not None and start.plan is not None:
+        raise InputError(f"--templates {o.templates}: the model of --init carries templates of its own; leave one of them out")
+    if templates == "none" and (start is None or start.plan is None):
+        refuse_files(o.files, "--templates that use it")
+    with feature_maker(o, o.files, seed=o.seed, threads=o.threads) as maker:
+        features = chosen_features(dev, select, options, templates, start or so_far, maker, **how)
+        if features.plan is not None:
+            refuse_unused(maker, features.plan)
+            if start is not None and (name := maker.taught(features.plan)):
+                o.warn(f"references taught {name!r} of --init: by it, the list that they are of looks too good")
+    return features
+
+
+@contextlib.contextmanager
+def cluster_of(o: LearningFlags) -> Iterator[Any]:
+    """Connect to the workers of a cluster; say where its dashboard is."""
+    from ..distributed.workers import Workers, connected
+
+    with connected(o.scheduler, workers=o.workers, threads=o.threads, timeout=min(o.timeout, 20.0)) as client:
+        if o.scheduler != "local":  # the cluster made here has none
+            o.say(f"dask dashboard: {client.dashboard_link}")
+        cluster = Workers(client, workers=o.workers, timeout=o.timeout)
+        try:
+            yield cluster
+        except BaseException:
+            cluster.abandon()
+            raise
+        cluster.close()
+
+
+def say_to_all(o: Common) -> Callable[[str], None]:
+    """Return what says that workers are lost, to the quiet too: their run would seem to hang."""
+    return replace(o, quiet=False).say
+
+
+def tuned_on_graphs(
+    o: LearningFlags, tuner: Any, dev: NBest, select: NBest | None, run: Run, graphs: GraphOptions
+) -> tuple[NBest, Run]:
+    """Return the grown list, and the run that goes on from the weights found on the way."""
+
+    def fit(nbest: NBest, before: Model | None, i: int) -> Any:
+        return tuner.fit(nbest, select, replace(run, seed=run.seed + i, init=before.weights if before else run.init))
+
+    dev, model = grown(dev, fit, graphs, threads=run.threads, report=o.say)
+    return dev, replace(run, init=model.weights)
+
+
+def fit_on_graphs(o: LearningFlags, dev: NBest, options: GraphOptions) -> Callable[..., Model]:
+    """Return what fits MERT on all derivations of the graphs of a list [K09]."""
+    graphs = graphs_of(dev, options)
+    missing = len(dev) - len(graphs)
+    lacking = f"; {counted(missing, 'sentence')} without any, taken for empty lines" if missing else ""
+    o.say(f"envelopes over {counted(len(graphs), 'graph')}, {sum(g.n_edges for g in graphs.values()):,} edges{lacking}")
+    return lambda tuner, nbest, held_out, run: fit_graphs(tuner, nbest, graphs, held_out, run)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# tune
+# ---------------------------------------------------------------------------------------------------------------------
+
+Fit: TypeAlias = Callable[..., Model]
+LEAST_EXPLAINED = 0.5  # of the decoder's scores, by weights that are taken for its own
+PICKS = {"auto": "auto", "select": "select", "dev": "train", "last": "last"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneFlags(LearningFlags):
+    """Flags of ``tune``."""
+
+    init: str | None = option(None, "A start [the decoder's weights], or zero", metavar="MODEL", group=FILES)
+    method: str = option(
+        "pro", "Or mert, mira, kbmira, rm, adagrad, rampion, arow", choices=TUNER_OPTIONS, metavar="METHOD", group=LEARNING
+    )
+    gain: str = option("bleu", "What is learnt, or chrf, ter, wer, a column", group=LEARNING)
+    metric: str | None = option(None, "Chooses epochs; default: that of the gain", group=LEARNING)
+    runs: int = option(1, "Runs with other seeds; the best on select is kept", least=1, group=LEARNING)
+    pick: str = option("auto", "Epoch kept: auto (by select, or the method's own), select, dev, last", choices=PICKS, rare=True)
+    groups: str | None = option(None, "TOML file that freezes weights or scales L1, L2, C by name pattern", rare=True)
+    of_method: Mapping[str, Any] = methods(TUNER_OPTIONS)
+
+
+def tune(o: TuneFlags) -> None:
+    """Tune linear weights with a classic method.
+
+    With --init MODEL that has trees, on a list of 'augment', their weights are tuned too. On a cluster, workers mix theirs after
+    each epoch.
+
+    \b
+    Example:
+      boostfeat tune dev.nbest --method kbmira --select select.nbest -o m.json
+      boostfeat tune dev.nbest --method mira --set oracle=max-bleu -o mira.json
+    """
+    tuner = make_tuner(o.method, o.of_method, o.settings)
+    _check(o, tuner)
+    start = Model.load(o.init) if o.init and o.init != "zero" else None
+    nbest, held_out = o.read_lists()
+    features = lists_with_features(o, nbest, held_out, recipe_of(gain=o.gain), o.templates or "none", start)
+    nbest, held_out, plan = features.dev, features.select, features.plan
+    run = _run(o, nbest, start)
+    fit: Fit | None = None
+    if o.graphs.paths and o.method == "mert":
+        fit = fit_on_graphs(o, nbest, o.graphs_with(plan))
+    elif o.graphs.paths:
+        nbest, run = tuned_on_graphs(o, tuner, nbest, held_out, run, o.graphs_with(plan))
+    _warn(o, nbest if not o.is_dask else nbest[:0], run)  # the driver of a cluster looks at names only
+    with _fitting(o) as fit_here:
+        again = [replace(run, seed=o.seed + n) for n in range(o.runs)]
+        models = [_fitted(o, fit or fit_here, tuner, nbest, held_out, one) for one in again]
+    result, text, model = _summary(models, run.metric, metric_of(run.metric, nbest).sign)
+    if start is not None and start.trees:
+        model = replace(folded(model.weights, start), config=model.config, history=model.history)
+    model = with_plan(_never_below_order(o, model, nbest, held_out, run.metric), plan)
+    model.save(o.output)
+    o.emit({**result, "output": o.output, "signature": model.signature}, text)
+    o.say_written(o.method, o.output)
+
+
+def _never_below_order(o: TuneFlags, model: Model, nbest: NBest, held_out: NBest | None, metric: str) -> Model:
+    """Return the model, or the list's own order where that is better on the select list, or without one on the list itself."""
+    judge = nbest if held_out is None else held_out
+    if o.is_dask or not is_below_own_order(model, judge, metric):  # the driver of a cluster looks at names only
+        return model
+    kept = in_own_order(judge, model)
+    where = "the list itself" if held_out is None else "--select"
+    o.warn(f"what was learned is worse on {where} than the list's own order: the model is {kept.config['kept']} alone")
+    return kept
+
+
+def make_tuner(method: str, flags: Mapping[str, Any], settings: Iterable[str] = (), also: Iterable[str] = ()) -> Any:
+    """Return a tuner with these options by name, and settings NAME=VALUE; one that it does not have is an error."""
+    kind = tuner_class(method)
+    options = {o.name: o for o in options_of(kind)}
+    for name in flags:
+        if name not in options:
+            has = ", ".join("--" + name.replace("_", "-") for name in options)
+            raise InputError(f"--{name.replace('_', '-')}: {method} has no such option; it has {has}")
+    return kind(**{**{options[name].field: value for name, value in flags.items()}, **typed(kind, settings, also)})
+
+
+def _check(o: TuneFlags, tuner: Any) -> None:
+    """Raise for what does not go together, before anything is read."""
+    o.check_together()
+    if o.is_dask:
+        from ..distributed.mixing import check_tuner
+
+        check_tuner(tuner, o.method)
+    if o.pick == "select" and o.select is None:
+        raise InputError("--set pick=select: it needs --select LIST")
+
+
+def _run(o: TuneFlags, nbest: NBest, start: Model | None) -> Run:
+    """Return how the tuner is run: from which weights, by which metrics, with what frozen."""
+    groups = Groups.load(o.groups) if o.groups else Groups()
+    for pattern, _ in groups.rules:
+        if not any(fnmatchcase(name, pattern) for name in (*nbest.global_names, *nbest.sparse_names)):
+            raise InputError(f"{o.groups}: no feature of the list matches {pattern!r}; see 'boostfeat info {o.stores[0]}'")
+    return Run(
+        seed=o.seed,
+        threads=o.threads,
+        init=augmented_weights(start) if start else None if o.init or o.method == "pro" else _decoder_start(o, nbest),
+        groups=groups,
+        gain=o.gain,
+        metric=o.metric or o.gain,
+        pick=PICKS[o.pick],
+        allow_missing=True,  # check_lists has looked
+    )
+
+
+def _decoder_start(o: TuneFlags, nbest: NBest) -> dict[str, float] | None:
+    """Return the decoder's weights, found in its scores: the start matters to all methods but pro, which is convex."""
+    found = decoder_weights(nbest)
+    if found is None or found[1] < LEAST_EXPLAINED:
+        return None
+    o.say(f"starts from the decoder's weights, which explain {100 * found[1]:.4g}% of its scores (--init zero: from 0)")
+    return found[0]
+
+
+def _warn(o: TuneFlags, nbest: NBest, run: Run) -> None:
+    features = TunerFeatures.of(nbest)
+    zeros_matter = o.method != "pro"  # its objective is convex: where it starts does not matter
+    for warning in feature_warnings(features, nbest, features.start(run.init) if zeros_matter else None):
+        o.warn(warning)
+
+
+@contextlib.contextmanager
+def _fitting(o: TuneFlags) -> Iterator[Fit]:
+    """Give what fits a tuner: this process, or a cluster."""
+    if not o.is_dask:
+        yield lambda tuner, nbest, held_out, run: tuner.fit(nbest, held_out, run)
+        return
+    from ..distributed.mixing import tune_on
+    from ..distributed.worker_data import Source
+
+    source = Source.of(o.stores[0])
+    with cluster_of(o) as cluster:
+        yield partial(tune_on, cluster, source, say=say_to_all(o))
+
+
+def _fitted(o: TuneFlags, fit: Fit, tuner: Any, nbest: NBest, held_out: NBest | None, run: Run) -> Model:
+    total = getattr(tuner, "epochs", getattr(tuner, "rounds", None))
+    with o.progress(f"tuning ({o.method})") as bar:
+
+        def report(row: Mapping[str, Any]) -> None:
+            select = f"  select {row['select']:.2f}" if "select" in row else ""
+            bar.update(row["epoch"], total, f"dev {row['dev']:.2f}{select}")
+
+        model = fit(tuner, nbest, held_out, replace(run, callback=report))
+    noted: dict[str, list[int]] = {}  # the epochs of each note: one line for all of them
+    for row in model.history:
+        if "note" in row:
+            noted.setdefault(row["note"], []).append(row["epoch"])
+    for note, (first, *more) in noted.items():
+        when = f"epoch {first} and {len(more)} more of {len(model.history)}" if more else f"epoch {first}"
+        o.warn(f"{when}: {note}")
+    return model
+
+
+def _summary(models: list[Model], metric: str, sign: float) -> tuple[dict[str, Any], str, Model]:
+    """Return results of all runs, as text too, and the model that is kept: the best on select, else on dev."""
+    rows = [next(row for row in model.history if row["epoch"] == model.config["epoch"]) for model in models]
+    best = int(np.argmax([sign * row.get("select", row["dev"]) for row in rows]))
+    gains = {name: [float(row[name]) for row in rows] for name in ("dev", "select") if name in rows[0]}
+    model = models[best]
+    sd = {name: float(np.std(values, ddof=1)) if values[1:] else None for name, values in gains.items()}
+    result: dict[str, Any] = {
+        "method": model.config["method"],
+        "metric": metric,
+        "epoch": model.config["epoch"],
+        "gains": gains,
+        "mean": {name: float(np.mean(values)) for name, values in gains.items()},
+        "sd": sd,
+        "kept": best,
+        "history": list(model.history),
+    }
+    text = _curve(model) if model.history[1:] else ""
+    for name, values in gains.items():
+        text += f"\n{metric}, {name}: {values[best]:.2f}"
+        if values[1:]:
+            mean = f"mean {np.mean(values):.2f} +- {sd[name]:.2f} over {counted(len(values), 'run')}"
+            text += f" (run {best + 1}, which is kept; {mean})"
+    return result, text.strip("\n"), model
+
+
+_CURVE = ("epoch", "graphs", "dev", "select", "oracle", "prediction", "spread_mean", "spread_sd", "nonzero", "loss")
+
+
+def _curve(model: Model, most: int = 30) -> str:
+    """Return the history as a table, thinned to at most so many epochs; the chosen one is marked."""
+    columns = [name for name in _CURVE if any(name in row for row in model.history)]
+    step = max(1, -(-len(model.history) // most))
+    kept = [
+        row
+        for k, row in enumerate(model.history)
+        if k % step == 0 or row["epoch"] == model.config["epoch"] or k + 1 == len(model.history)
+    ]
+
+    def cell(value: Any) -> str:
+        if isinstance(value, float):
+            return f"{value:.3g}" if abs(value) < 1 else f"{value:.2f}"
+        return "" if value is None else str(value)
+
+    rows = [[*(cell(row.get(name)) for name in columns), "*" if row["epoch"] == model.config["epoch"] else ""] for row in kept]
+    return table(rows, header=[*columns, ""], right=tuple(range(len(columns))))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# induce
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class InduceGraphs(GraphOptions):
+    """Graphs of ``induce``, whose fits take longer."""
+
+    iterations: int = same(GraphOptions, "iterations", 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InduceFlags(LearningFlags):
+    """Flags of ``induce``."""
+
+    select: str | None = option(None, "A list to choose by, never learned from; else folds", metavar="LIST", group=FILES)
+    init: str | None = option(None, "A model to start from", metavar="MODEL", group=FILES)
+    resume: bool = option(False, "Go on where the same command was interrupted", group=FILES)
+    recipe: str = option("default", "Preset: default, fast or paper; flags override it", choices=RECIPES, group=LEARNING)
+    static_only: bool = option(False, "Trees look at features of the phrase pair", group=LEARNING)
+    of_boosting: Mapping[str, Any] = methods({"boosting": BoostOptions}, defaults=RECIPES["default"])
+    graphs: GraphOptions = field(default_factory=InduceGraphs)
+
+    def boost_options(self) -> BoostOptions:
+        """Return the recipe with what flags and settings change."""
+        options = recipe_of(self.recipe, **self.of_boosting)
+        if "patience" in self.of_boosting and options.rule == "all" and not self.select:
+            raise InputError("--set patience does nothing without --select where --set rule=all keeps all trees; leave it out")
+        return options
+
+
+def induce(o: InduceFlags) -> None:
+    """Learn linear weights, then tree features by gradient boosting. Ctrl-C keeps the rounds so far; --resume goes on.
+
+    \b
+    Example:
+      boostfeat induce dev.nbest more.nbest -o model.json
+      boostfeat induce dev.nbest --select select.nbest -o model.json
+      boostfeat induce dev.nbest --templates large+sparse -o model.json
+    """
+    o.check_together()
+    if o.output == "-":
+        raise InputError("-o: expected a file name, found '-'; 'boostfeat show' prints a model")
+    options = o.boost_options()
+    partial = _partial(o.output)
+    if o.resume and not partial.exists() and Path(o.output).exists():
+        o.say(f"{o.output} is finished already: nothing to resume")
+        return
+    so_far = Model.load(partial) if o.resume and partial.exists() else None
+    start = Model.load(o.init) if o.init else None
+    dev, held_out = o.read_lists()
+    features = _features(o, dev, held_out, options, start, so_far)
+    dev, held_out, plan = features.dev, features.select, features.plan
+    for warning in (*range_warnings(dev).values(), *filter(None, [lost_ranking(dev)])):
+        o.warn(warning)
+    dev, held_out = learnable(dev), learnable(held_out) if held_out is not None else None
+    if o.static_only or options.tree_features:
+        options = replace(options, tree_features=_tree_features(dev, options.tree_features, static_only=o.static_only))
+    if o.graphs.paths:
+        dev = _grown(o, dev, held_out, options, plan, start)
+    features = replace(features, dev=dev, select=held_out)
+    model = with_plan(_learned(o, features, options, start, so_far), plan)
+    model.save(o.output)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(partial)
+    _tell(o, model, dev, held_out, options)
+
+
+def _features(
+    o: InduceFlags, dev: NBest, held_out: NBest | None, options: BoostOptions, start: Model | None, so_far: Model | None
+) -> Features:
+    """Return the lists with the templates that are asked for, or that pay."""
+    templates = o.templates
+    if templates is None and (o.graphs.paths or o.is_dask or o.recipe == "paper") and start is None:
+        templates = "none"
+        if o.recipe != "paper" and (fitting := fitting_templates(dev)):
+            o.say(f"templates: none, where one machine and lists alone would try {fitting}; featurize the list beforehand")
+    with o.progress("choosing templates") as bar:
+        how: dict[str, Any] = {"static_only": o.static_only, "tell": lambda what, done, n: bar.update(done, n, what)}
+        features = lists_with_features(o, dev, held_out, options, templates, start, so_far, **how)
+    if why := features.why.get("templates"):
+        gain = f"{why['gain']:+.2f} ± {why['error']:.2f} {options.metric} over the list's own features, by {why['by']}"
+        o.say(f"templates: {why['chosen']} ({why['tried']}: {gain})")
+    return features
+
+
+def _tell(o: InduceFlags, model: Model, dev: NBest, held_out: NBest | None, options: BoostOptions) -> None:
+    """Print what the model scores, and say what was chosen and why."""
+    try:
+        _show(o, model, dev, held_out, options)
+    except KeyboardInterrupt as error:
+        error.args = (f"{o.output} is whole; what it scores was not shown",)
+        raise
+    if not model.trees and not any(model.weights.values()):
+        o.warn("nothing was learnt: hypotheses of the same list have the same features, or are equally good")
+    by = "--select" if held_out is not None else "folds"
+    if kept := model.config.get("kept"):
+        o.warn(f"what was learned is worse on {by} than the list's own order: the model is {kept} alone")
+    if penalties := model.config.get("penalties"):
+        o.say(f"sparse-l2 {model.config['sparse_l2']:g}: {penalties['rule']}, by {by}")
+    if (why := model.config.get("tree_count")) and not model.config.get("kept"):
+        gain = f"{why['gain']:+.2f} ± {why['gain_error']:.2f} {options.metric} over none"
+        best = f"; the best number is {why['best']}, {why['best_gain']:+.2f} ± {why['best_error']:.2f}"
+        o.say(f"{counted(len(model.trees), 'tree')}, by {by}: {gain}{best if why['gain'] < why['best_gain'] else ''}")
+    if ways := ways_to_decide(model.config):
+        o.say(f"{ways} (--set decide=score: the score does)")
+    o.say(f"{counted(len(model.trees), 'tree')} -> {o.output} in {o.seconds:.1f} s")
+
+
+def _partial(output: str) -> Path:
+    """Return where the rounds so far are kept."""
+    return Path(output).with_name(Path(output).name + ".partial")
+
+
+def _tree_features(dev: NBest, named: tuple[str, ...], *, static_only: bool) -> tuple[str, ...]:
+    """Return the features that trees may test: those named, or the dense ones; of the phrase pair alone where it is said."""
+    features = static_features(dev) if static_only else dev.feature_names
+    if unknown := sorted({*named} - {*features}):
+        raise InputError(f"--set tree-features: expected features of the list that trees may test, found {unknown[0]!r}")
+    allowed = tuple(name for name in features if not named or name in named)
+    dense = tuple(name for name in allowed if name in dev.global_names)
+    if not named and dense:
+        return dense
+    if not allowed:
+        raise InputError("--static-only: expected a list with static features, found none; see 'boostfeat info'")
+    return allowed
+
+
+def _grown(
+    o: InduceFlags, dev: NBest, select: NBest | None, options: BoostOptions, plan: FeaturePlan | None, start: Model | None
+) -> NBest:
+    """Return the list with k-best lists of search graphs under models of its own; each starts anew, so that no tree stays
+    that only an old list asked for.
+    """
+
+    def boosting(nbest: NBest, before: Model | None, i: int) -> Model:
+        return induce_on(Features(nbest, select), options, seed=o.seed + i, threads=o.threads, init=start)
+
+    return grown(dev, boosting, o.graphs_with(plan), threads=o.threads, report=o.say)[0]
+
+
+def _learned(o: InduceFlags, features: Features, options: BoostOptions, start: Model | None, so_far: Model | None) -> Model:
+    """Return the model of boosting here or on a cluster. Rounds are kept as they come; where it is interrupted, that is said."""
+    latest: list[Model] = [so_far] if so_far else []
+    partial, not_before = _partial(o.output), -inf
+    with o.progress(f"boosting ({options.level})") as bar:
+
+        def report(row: Mapping[str, Any], model: Model) -> None:
+            nonlocal not_before
+            latest[:] = [model]
+            if (began := monotonic()) >= not_before:  # saving takes a tenth of the time, at most
+                model.save(partial)
+                not_before = monotonic() + 10 * (monotonic() - began)
+            select = f"  select {row['select']:.2f}" if "select" in row else ""
+            bar.update(row["round"], options.rounds, f"loss {row['loss']:.4f}  dev {row['dev']:.2f}{select}")
+
+        def choosing(what: str, done: int, n: int) -> None:
+            bar.update(0, options.rounds, f"{what}: {done} of {n}")
+
+        try:
+            return _boosted(o, features, options, init=start, so_far=so_far, callback=report, tell=choosing)
+        except KeyboardInterrupt as error:
+            for model in latest:
+                model.save(partial)
+                with_plan(kept_rounds(model, len(start.trees) if start else 0), features.plan).save(o.output)
+                done = model.history[-1]["round"]
+                error.args = (f"after round {done}, {o.output} holds the best so far; go on with --resume",)
+            raise
+
+
+def _boosted(o: InduceFlags, features: Features, options: BoostOptions, **how: Any) -> Model:
+    if not o.is_dask:
+        return induce_on(features, options, seed=o.seed, threads=o.threads, **how)
+    from ..distributed.cluster import boost_on, check_options
+    from ..distributed.worker_data import Source
+
+    check_options(options, features.dev)
+    with cluster_of(o) as cluster:
+        lists = Source.of(o.stores[0]), features.dev, features.select
+        return boost_on(cluster, *lists, options, seed=o.seed, **how, say=say_to_all(o))
+
+
+def _show(o: InduceFlags, model: Model, dev: NBest, select: NBest | None, options: BoostOptions) -> None:
+    """Print loss and metric of the linear start and of the model."""
+    lists = {"dev": dev, **({} if select is None else {"select": select})}
+    final = {name: Scorer(nbest).score(model.predict(nbest), options.metric).score for name, nbest in lists.items()}
+    if o.as_json:
+        about = {"output": o.output, "signature": model.signature, "trees": len(model.trees)}
+        about |= {"waterfall": model.config["waterfall"]} if "waterfall" in model.config else {}
+        o.emit({**about, **final, "history": model.history})
+        return
+    first, last = model.history[0], model.history[model.config["best_round"]]
+    rows = [["loss", f"{first['loss']:.4f}", f"{last['loss']:.4f}"]]
+    rows += [[name, f"{first[name]:.2f}", f"{gain:.2f}"] for name, gain in final.items()]
+    o.emit(None, table(rows, header=[f"{options.metric}, {options.level}", "linear", counted(len(model.trees), "tree")]))
+    if steps := waterfall_lines(model.config):
+        by = "--select" if select is not None else "folds"
+        o.emit(None, table(steps, header=[f"{options.metric} by {by}", "score", "gain"]))
