@@ -117,8 +117,10 @@ def test_templates_fit_into_a_terminal(boostfeat, monkeypatch) -> None:
     stream = io.BytesIO()
     monkeypatch.setenv("COLUMNS", "80")
     with monkeypatch.context() as patch:
-        patch.setattr(sys, "stdout", Terminal(stream, encoding="utf-8"))
+        patch.setattr(sys, "stdout", terminal := Terminal(stream, encoding="utf-8"))
         assert boostfeat("templates")[0] == 0
+        terminal.flush()
+        terminal.detach()
     shown = stream.getvalue().decode()
     assert max(map(len, shown.split("\n"))) <= 80
     assert shown.split() == piped.split()

@@ -153,7 +153,7 @@ def test_induce_learns_it_and_rerank_uses_it(dev, select, tmp_path, capfd, monke
     code, _, told = rerank("--confidence")
     assert (code, "--confidence does nothing without --model" in told) == (2, True)
     code, _, told = rerank("-m", path, "--confidence", "--format", "moses")
-    assert (code, "found --format moses" in told) == (2, True)
+    assert (code, "does not go with --format moses" in told) == (2, True)
     Model(model.weights).save(tmp_path / "plain.json")
     code, _, told = rerank("-m", tmp_path / "plain.json", "--keep-first", "auto")
     assert (code, "learn it with 'induce --select LIST'" in told) == (2, True)
