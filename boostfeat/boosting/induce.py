@@ -64,7 +64,8 @@ def induce(
 ) -> Model:
     """Learn from all lists together; ``select`` is never learned from, and chooses where it is given. Folds do where it is not.
 
-    ``templates`` names sets or templates; "none" leaves the lists' features alone, and None lets the held-out lists choose.
+    ``templates`` names sets or templates; "none" leaves the lists' features alone. Where it is None the held-out lists choose,
+    if the options try templates, as those of the default do and those of the paper do not.
     A model to start from (``init``) brings its own. After each round ``callback`` gets the history row and the model with all
     trees so far; given back as ``so_far`` with the same lists, options and seed, it is continued to the very model that an
     uninterrupted run gives. ``tell`` hears of the fits that choose.

@@ -52,6 +52,7 @@ class BoostOptions:
     )
     resample_pairs: int = option(0, "Draw anew every N rounds; 0: never", least=0, group=PAIRS, rare=True)
     context: bool = option(False, "Weigh by corpus BLEU in context", flag="context/no_context", group=PAIRS, rare=True)
+    try_templates: bool = option(False, "Take templates that pay, where --templates names none", group=TREES, rare=True)
     tree_features: tuple[str, ...] = option((), "Trees look at these only; default: dense ones", group=TREES, rare=True)
     pairs: PairOptions = field(default_factory=PairOptions)
     tree: TreeOptions = field(default_factory=TreeOptions)
@@ -82,6 +83,7 @@ _DEFAULT = BoostOptions(
     shrinkage=0.3,
     patience=100,
     decide=AUTO,
+    try_templates=True,
     resample_pairs=5,
     context=True,
     sparse_l2=AUTO,

@@ -443,9 +443,9 @@ def _features(
 ) -> Features:
     """Return the lists with the templates that are asked for, or that pay."""
     templates = o.templates
-    if templates is None and (o.graphs.paths or o.is_dask or o.recipe == "paper") and start is None:
+    if templates is None and (o.graphs.paths or o.is_dask) and start is None:
         templates = "none"
-        if o.recipe != "paper" and (fitting := fitting_templates(dev)):
+        if options.try_templates and (fitting := fitting_templates(dev)):
             o.say(f"templates: none, where one machine and lists alone would try {fitting}; featurize the list beforehand")
     with o.progress("choosing templates") as bar:
         how: dict[str, Any] = {"static_only": o.static_only, "tell": lambda what, done, n: bar.update(done, n, what)}

@@ -183,7 +183,7 @@ def test_what_a_person_types_shows_itself_in_a_line(fitted, dev):
     assert repr(FeaturePlan.of("length,size")) == "FeaturePlan(length, size)"
     assert repr(SentenceKFold(3)) == "SentenceKFold(3, random_state=0)"
     for wrong, message in (
-        ((dev, "large"), "vocab: expected a FeaturePlan, found str"),
+        ((dev, "large"), "plan: expected a FeaturePlan, found str"),
         (("dev", None), "nbest: expected a NBest"),
     ):
         with pytest.raises(TypeError, match=message):
@@ -213,17 +213,24 @@ def test_sentences_that_are_learnt_from_and_chosen_by_are_named(dev):
 
 
 def test_the_command_the_function_and_the_estimator_learn_the_same_bytes(boostfeat, dev, select, tmp_path):
-    """Weights, trees and choices, with a select list and without; compare and the loop call the same function."""
+    """Weights, trees and choices, with a select list and without, of both recipes; compare's row learns the same, too."""
     changes = {"rounds": 3, "min_occurrences": 20, "draws": 200, "pairs": 20}
     flags = ["--rounds", 3, "--set", "min_occurrences=20", "--set", "draws=200", "--pairs", 20, "--seed", 4]
     for name, nbest in (("dev", dev), ("select", select)):
         write_store(nbest, tmp_path / name)
-    for given in (None, select):
+    for name, given in (("default", None), ("paper", None), ("paper", select), ("default", select)):
         more = [] if given is None else ["--select", tmp_path / "select"]
-        assert boostfeat("induce", tmp_path / "dev", *more, *flags, "-o", tmp_path / "m.json", "-q")[0] == 0
+        output = ("--recipe", name, "-o", tmp_path / "m.json", "-q")
+        assert boostfeat("induce", tmp_path / "dev", *more, *flags, *output)[0] == 0
         command = Model.load(tmp_path / "m.json").to_json()
-        assert induce(dev, given, recipe("default", **changes), seed=4).to_json() == command
-        assert BoostReranker(random_state=4, **changes).fit(dev, select=given).model_.to_json() == command
+        assert induce(dev, given, recipe(name, **changes), seed=4).to_json() == command
+        assert BoostReranker(name, random_state=4, **changes).fit(dev, select=given).model_.to_json() == command
+    row = "boost-local:rounds=3:min_occurrences=20:draws=200:pairs=20"
+    write_store(select, tmp_path / "test")
+    lists = (tmp_path / "dev", "--select", tmp_path / "select", "--test", tmp_path / "test", "--force")
+    assert boostfeat("compare", *lists, "--systems", row, "--seed", 4, "-o", tmp_path / "run", "-q")[0] == 0
+    compared = Model.load(next((tmp_path / "run" / "models").glob("*.json"))).to_json()
+    assert {k: compared[k] for k in ("weights", "trees")} == {k: command[k] for k in ("weights", "trees")}
 
 
 def test_seeds_and_jobs_are_those_of_scikit_learn_and_joblib():

@@ -59,7 +59,8 @@ def chosen_features(
     resumed = start is not None and TEMPLATES in start.config
     if start is not None and templates is None:  # a model without templates stays without; a run goes on with its own
         templates = str(start.config[TEMPLATES]["chosen"]) if resumed else NONE
-    fitting = fitting_templates(dev, static_only=static_only) if templates is None else None
+    tries = templates is None and options.try_templates
+    fitting = fitting_templates(dev, static_only=static_only) if tries else None
     own = Features(dev, select)
     if templates == NONE or (templates is None and fitting is None):
         return own
