@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import re
@@ -9,11 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
 import pytest
 
 from boostfeat import formats
 from boostfeat.core.errors import InputError
-from boostfeat.core.files import read_chunks
 from boostfeat.core.printed_numbers import EXACT, Precision
 from boostfeat.formats.importing import read_other
 from boostfeat.lists.build import ReadOptions
@@ -38,11 +41,12 @@ def nbest(tmp_path: Path) -> NBest:
     ("text", "column", "line"),
     [
         (" \n", "", "numbers: expected numbers, found an empty file; check what wrote it"),
-        ("1\0", "", "numbers: expected numbers, found a binary file; name a text, TSV or JSON file"),
-        ("1 2\n3 4\n5 x\n", "", "numbers:3: expected a finite number, found"),
+        ("1\0", "", "numbers: expected UTF-8 text, found byte 0x00 at column 2; looks like a binary file"),
+        ("1 2\n3 4\n5 x\n", "", "numbers: row 3: expected a finite number for denominator, found 'x'"),
         ("[1,", "", "numbers:1: expected JSON, found"),
         ('[1]\n{"a": 1}\nx', "", "numbers:3: expected JSON, found"),
-        ('{"a": [1], "b": [2]}', "", "numbers: expected one list of hypotheses, found 2: "),
+        ('{"a": [1], "b": [2]}', "", "numbers: expected one column of numbers, found 0 among "),
+        ('{"a": [{"x": 1}], "b": [{"x": 1}]}', "", "numbers: expected one list of hypotheses, found 2: "),
         ('[{"a": 1, "b": 2}]', "", "numbers: expected one column of numbers, found 2 among "),
         ('[{"a": 1}]', ":b", "numbers: expected a column 'b', found "),
         ('[{"a": 1}]', ":a,a,a", "numbers: expected a column, or a numerator and a denominator, found 3 names; name one or two"),
@@ -67,8 +71,31 @@ def test_numbers_of_objects(tmp_path: Path) -> None:
     (tmp_path / "numbers").write_text('{"a": 3}')  # one hypothesis
     assert read_numbers(f"{tmp_path / 'numbers'}:a").values.tolist() == [3.0]
     (tmp_path / "numbers").write_bytes(b'["\xff"]')
-    with pytest.raises(InputError, match=r"numbers: expected UTF-8 text, found .*; convert it with iconv"):
+    with pytest.raises(InputError, match=r"numbers: expected UTF-8 text, found byte 0xff .* iconv"):
         read_numbers(str(tmp_path / "numbers"))
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.feather", "a.csv", "a.tsv", "a.jsonl", "a.csv.gz"])
+def test_a_table_is_the_same_in_every_file(tmp_path: Path, name: str) -> None:
+    table = pa.table({"q": [1.5, -2.0], "mt": ['say "x", y', "z"], "more": pa.array([{"n": 3}, {"n": 4}])})
+    rows, path = table.to_pylist(), tmp_path / name
+    if name.endswith("parquet"):
+        pa.parquet.write_table(table, path)
+    elif name.endswith("feather"):
+        pa.feather.write_feather(table, str(path))
+    elif name.endswith("jsonl"):
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif name.endswith("tsv"):
+        path.write_text("q\tmt\tmore.n\n" + "".join(f"{row['q']}\t{row['mt']}\t{row['more']['n']}\n" for row in rows))
+    else:
+        lines = b'q,mt,more.n\r\n1.5,"say ""x"", y",3\r\n-2.0,z,4\r\n'
+        path.write_bytes(gzip.compress(lines) if name.endswith("gz") else lines)
+    found = read_numbers(f"{path}:q,more.n")
+    assert (found.values.tolist(), found.denominators.tolist(), found.texts.to_pylist()) == (
+        [1.5, -2.0],
+        [3.0, 4.0],
+        ['say "x", y', "z"],
+    )
 
 
 def test_what_is_wrong_with_json_is_told_of_the_file_or_of_its_line(tmp_path: Path) -> None:
@@ -103,10 +130,8 @@ def test_objects_in_objects(tmp_path: Path) -> None:
         read_numbers(f"{tmp_path}/numbers:c")
 
 
-@pytest.mark.parametrize("size", [1 << 20, 8, 1])
-def test_rows_of_several_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    """In one piece, or in pieces of a line or two; the place of what is no number is that of its line."""
-    monkeypatch.setattr("boostfeat.lists.number_files.read_chunks", lambda path: read_chunks(path, size))
+def test_rows_of_several_numbers(tmp_path: Path) -> None:
+    """The place of what is no number is that of its line."""
     (tmp_path / "rows").write_text("1 2\n\n-3.5\n4 5 6\n7")
     ptr, values = read_rows(str(tmp_path / "rows"))
     assert (ptr.tolist(), values.tolist()) == ([0, 2, 2, 3, 6, 7], [1.0, 2.0, -3.5, 4.0, 5.0, 6.0, 7.0])
@@ -134,7 +159,9 @@ def test_lines_of_other_lengths(tmp_path: Path, text: str, line: int, found: str
 
 def test_the_place_of_a_number_of_two_columns(tmp_path: Path) -> None:
     (tmp_path / "numbers").write_text("1 2\n3 4\n5 6\n7 nan\n")
-    with pytest.raises(InputError, match="numbers:4: expected a finite number, found 'nan'; repair the file"):
+    with pytest.raises(
+        InputError, match="numbers: row 4: expected a finite number for denominator, found 'nan'; repair the file"
+    ):
         read_numbers(str(tmp_path / "numbers"))
     (tmp_path / "numbers").write_text("1 2\n3 -4\n5 -6\n")
     with pytest.raises(InputError, match=r"numbers: row 2: expected a denominator of 0 or more, found -4.0; repair the file"):

@@ -80,9 +80,9 @@ def test_numerators_and_denominators(tmp_path: Path) -> None:
 
 BAD_FILES = [
     ("", "", "expected numbers, found an empty file"),
-    ("1\nx\n", "", r"file:2: expected a finite number, found 'x'"),
-    ("1\nnan\n", "", r"file:2: expected a finite number, found 'nan'"),
-    ("1\n1_0\n", "", r"file:2: expected a finite number, found '1_0'"),
+    ("1\nx\n", "", r"file: row 2: expected a finite number, found 'x'"),
+    ("1\nnan\n", "", r"file: row 2: expected a finite number, found 'nan'"),
+    ("1\n1_0\n", "", r"file: row 2: expected a finite number, found '1_0'"),
     ("1\n\n2\n", "", r"file:2: expected a number a line"),
     ("1 2 3\n", "", "file:1: expected a number a line"),
     ("1\n1 2\n", "", "file:2: expected a number a line"),
