@@ -8,8 +8,10 @@ a feature of the hypothesis of the same name: totals stay right.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise, repeat
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +22,7 @@ from ..core.errors import InputError, clip, counted
 from ..core.text import Strings, split_words
 from .nbest import NBest, numbers, strings, take_strings
 from .number_files import Numbers
-from .pieces import join_pieces, scheme_of
+from .pieces import join_pieces, scheme_of, words_at
 from .tokens import END_OF_SENTENCE, PIECES, WORDS
 from .words import flags, words_of
 
@@ -59,8 +61,7 @@ def check_numbers(nbest: NBest, numbers: Numbers, path: str) -> None:
     if len(numbers) != nbest.n_hyps:
         raise InputError(
             f"{path}: expected {counted(nbest.n_hyps, 'number')}, one for each hypothesis in the order of the list, found "
-            f"{len(numbers)}; "
-            "give the file of this very list"
+            f"{len(numbers)}; give the file of this very list"
         )
     if numbers.texts is not None:
         other = flags(pc.not_equal(squeezed(numbers.texts), squeezed(nbest.text)))
@@ -96,8 +97,7 @@ def join_tokens(nbest: NBest, name: str, tokens: TokenNumbers, path: str, *, kin
     if len(tokens.ptr) - 1 != nbest.n_hyps:
         raise InputError(
             f"{path}: expected {counted(nbest.n_hyps, 'line')}, one for each hypothesis of the list, found "
-            f"{len(tokens.ptr) - 1}; "
-            "give the file of this very list"
+            f"{len(tokens.ptr) - 1}; give the file of this very list"
         )
     if not nbest.n_occurrences:
         raise InputError(f"{name}: expected a list with units to put numbers of tokens on, found none; import it with units")
@@ -127,7 +127,7 @@ def places_of(nbest: NBest, tokens: TokenNumbers, path: str) -> I64:
         if (surplus == 0).all():
             return np.repeat(np.arange(nbest.n_occurrences), own)
         if (surplus == 1).all() and not ends.any():  # numbers of ends, of which the list has no units, or none that count
-            return _with_own_ends(nbest, own, tokens, is_end)
+            return _with_own_ends(nbest, own, tokens)
         if (surplus == -ends).all():  # ends of the list only
             return np.repeat(np.arange(nbest.n_occurrences), np.where(is_end, 0, own))
     h = int(np.argmax(counts != n_units))
@@ -140,17 +140,20 @@ def places_of(nbest: NBest, tokens: TokenNumbers, path: str) -> I64:
     )
 
 
-def _with_own_ends(nbest: NBest, own: I64, tokens: TokenNumbers, is_end: Array) -> I64:
+def _with_own_ends(nbest: NBest, own: I64, tokens: TokenNumbers) -> I64:
     """Return as many tokens as ``own`` says, and one for the end of each hypothesis: its unit if it has one."""
-    last = np.full(nbest.n_hyps, -1, np.int64)
-    at = np.flatnonzero(is_end)
-    last[owners(nbest.unit_ptr)[at]] = at
     out = np.empty(len(tokens.values), np.int64)
-    ends = tokens.ptr[1:] - 1
     is_last = np.zeros(len(out), bool)
-    is_last[ends] = True
+    is_last[tokens.ptr[1:] - 1] = True
     out[~is_last] = np.repeat(np.arange(nbest.n_occurrences), own)
-    out[ends] = last
+    out[is_last] = _end_units(nbest)
+    return out
+
+
+def _end_units(nbest: NBest) -> I64:
+    """[H] the unit occurrence that is the end of each hypothesis, -1 where there is none."""
+    out, ends = np.full(nbest.n_hyps, -1, np.int64), np.flatnonzero(_is_end(nbest)[nbest.unit_idx])
+    out[owners(nbest.unit_ptr)[ends]] = ends
     return out
 
 
@@ -160,29 +163,21 @@ def _is_end(nbest: NBest) -> Array:
 
 
 def _by_characters(nbest: NBest, tokens: TokenNumbers, path: str) -> I64:
-    """Places by the characters before each token and unit, blanks not counted; all hypotheses at once."""
-    assert tokens.texts is not None
-    ours = _texts_of_units(nbest)
-    theirs = pc.if_else(pc.equal(tokens.texts, END_OF_SENTENCE), pa.scalar("", pa.large_string()), tokens.texts)
-    mine, other = squeezed(ours), squeezed(theirs)
-    _refuse_other_texts(nbest, other, tokens, path)
-    before_unit = _characters_before(mine, nbest.unit_ptr)
-    before_token = _characters_before(other, tokens.ptr)
-    lengths = np.asarray(pc.utf8_length(mine))
-    has_text = np.flatnonzero(lengths > 0)
-    width = int(max(before_unit.max(initial=0), before_token.max(initial=0))) + 2
-    keys = owners(nbest.unit_ptr)[has_text] * width + before_unit[has_text]  # increasing
-    wanted = owners(tokens.ptr) * width + before_token
-    row, out = owners(tokens.ptr), np.full(len(wanted), -1, np.int64)
-    if len(has_text):
-        out = has_text[np.maximum(np.searchsorted(keys, wanted, side="right") - 1, 0)]
-        out[owners(nbest.unit_ptr)[out] != row] = -1  # of a text without words
-    is_end = flags(pc.equal(pc.utf8_length(other), 0)) & (before_token == _totals(other, tokens.ptr)[owners(tokens.ptr)])
-    last = np.full(nbest.n_hyps, -1, np.int64)
-    ends = np.flatnonzero(_is_end(nbest)[nbest.unit_idx])
-    last[owners(nbest.unit_ptr)[ends]] = ends
-    out[is_end] = last[owners(tokens.ptr)[is_end]]
-    return out
+    """Return places by the characters before each token and unit, blanks not counted."""
+    is_end = pc.equal(tokens.texts, END_OF_SENTENCE)
+    theirs = squeezed(pc.if_else(is_end, pa.scalar("", pa.large_string()), tokens.texts))
+    _refuse_other_texts(nbest, theirs, tokens, path)
+    parts, texts = theirs.to_pylist(), squeezed(_texts_of_units(nbest)).to_pylist()
+    units, unit_ptr, ends = np.array([bool(text) for text in texts]), nbest.unit_ptr.tolist(), _end_units(nbest).tolist()
+    out: list[int] = []
+    for (a, b), (first, last), end in zip(pairwise(tokens.ptr.tolist()), pairwise(unit_ptr), ends, strict=True):
+        n = b - a
+        while n and not parts[a + n - 1]:  # at the end of the text
+            n -= 1
+        own = first + np.flatnonzero(units[first:last])
+        places = words_at(parts[a : a + n], [texts[u] for u in own])
+        out += [int(own[k]) if len(own) else -1 for k in places] + [end] * (b - a - n)
+    return np.array(out, np.int64)
 
 
 def _texts_of_units(nbest: NBest) -> Strings:
@@ -204,17 +199,6 @@ def _refuse_other_texts(nbest: NBest, other: Strings, tokens: TokenNumbers, path
             f"{path}: expected tokens that make the texts of the list, found {differ.sum()} of {len(differ)} that do not "
             f"(line {h + 1}: {clip(found)}, hypothesis: {clip(nbest.text[h].as_py())}); give the file of this very list"
         )
-
-
-def _characters_before(parts: Strings, ptr: I64) -> I64:
-    """[n] characters before each part in its row."""
-    at = offsets(np.asarray(pc.utf8_length(parts)))
-    return at[:-1] - np.repeat(at[ptr[:-1]], np.diff(ptr))
-
-
-def _totals(parts: Strings, ptr: I64) -> I64:
-    """[rows] characters of each row."""
-    return np.diff(offsets(np.asarray(pc.utf8_length(parts)))[ptr])
 
 
 def _with_unit_sums(nbest: NBest, name: str, tokens: TokenNumbers, unit: I64, kind: str | None = None) -> NBest:
@@ -300,53 +284,33 @@ def match_texts(nbest: NBest, other: NBest, path: str) -> I64:
 
     Texts are matched as they stand; where not all of them are found so, without blanks: "web page" may be another "webpage".
     """
-    if np.array_equal(nbest.ids[nbest.sent_of_hyp], other.ids[other.sent_of_hyp]) and nbest.text.equals(other.text):
-        return np.arange(nbest.n_hyps)  # line by line
     for form in (lambda texts: texts, squeezed):
-        theirs = _keys(other, form).dictionary_encode()
-        codes = pc.index_in(_keys(nbest, form), value_set=theirs.dictionary)
-        found = ~flags(codes.is_null())
-        if found.all():
+        places: dict[tuple[int, str], list[int]] = {}
+        for h, key in enumerate(_keys(other, form)):
+            places.setdefault(key, []).append(h)
+        wanted = _keys(nbest, form)
+        unmatched = [h for h, key in enumerate(wanted) if key not in places]
+        if not unmatched:
             break
-    if not found.all():
-        h = int(np.argmax(~found))
-        s = int(nbest.ids[nbest.sent_of_hyp[h]])
+    if unmatched:
+        h = unmatched[0]
         raise InputError(
-            f"{path}: expected the texts of {counted(nbest.n_hyps, 'hypothesis')}, found {found.sum()}, {(~found).sum()} "
-            "unmatched "
-            f"(first: sentence {s}, {clip(nbest.text[h].as_py())}); score this very list"
+            f"{path}: expected the texts of {counted(nbest.n_hyps, 'hypothesis')}, found {nbest.n_hyps - len(unmatched)}, "
+            f"{len(unmatched)} unmatched (first: sentence {wanted[h][0]}, {clip(nbest.text[h].as_py())}); score this very list"
         )
-    code = np.asarray(codes).astype(np.int64)
-    other_code = np.asarray(theirs.indices).astype(np.int64)
-    n = int(other_code.max(initial=-1)) + 1
-    have, want = np.bincount(other_code, minlength=n), np.bincount(code, minlength=n)
-    odd = (want > 0) & (have > 1) & (have != want)
-    by_code = np.argsort(other_code, kind="stable")
-    start = offsets(have)
-    rank = _rank_in_group(code)
-    if odd.any():
-        k = int(np.argmax(odd))
-        first = other.text[int(by_code[start[k]])].as_py()
+    counts = Counter(wanted)
+    if odd := [key for key, n in counts.items() if len(places[key]) not in (1, n)]:
         raise InputError(
-            f"{path}: expected each text as often as in the list, found {int(odd.sum())} doubled texts in other numbers "
-            f"({have[k]} times, in the list {want[k]}: {clip(first)}); remove the doubled lines"
+            f"{path}: expected each text as often as in the list, found {len(odd)} doubled texts in other numbers "
+            f"({len(places[odd[0]])} times, in the list {counts[odd[0]]}: {clip(odd[0][1])}); remove the doubled lines"
         )
-    return by_code[start[code] + np.where(have[code] > 1, rank, 0)]
+    in_order = {key: iter(own) if len(own) > 1 else repeat(own[0]) for key, own in places.items()}
+    return np.array([next(in_order[key]) for key in wanted], np.int64)
 
 
-def _keys(nbest: NBest, form: Callable[[Strings], Strings]) -> Strings:
+def _keys(nbest: NBest, form: Callable[[Strings], Strings]) -> list[tuple[int, str]]:
     """[H] sentence and text, in some form."""
-    ids = pa.array(nbest.ids[nbest.sent_of_hyp]).cast(pa.large_string())
-    return pc.binary_join_element_wise(ids, form(nbest.text), pa.scalar("\t", pa.large_string()))
-
-
-def _rank_in_group(code: I64) -> I64:
-    """[n] how many equal ones come before each."""
-    order = np.argsort(code, kind="stable")
-    counts = np.bincount(code) if len(code) else np.zeros(0, np.int64)
-    rank = np.empty(len(code), np.int64)
-    rank[order] = np.arange(len(code)) - np.repeat(offsets(counts)[:-1], counts)
-    return rank
+    return list(zip(nbest.ids[nbest.sent_of_hyp].tolist(), form(nbest.text).to_pylist(), strict=True))
 
 
 def plain_tokens(rows: Sequence[Sequence[str]]) -> list[list[str]]:

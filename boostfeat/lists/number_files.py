@@ -52,8 +52,7 @@ def read_numbers(spec: str) -> Numbers:
     raw = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
     if not raw.strip():
         raise FormatError(path, expected="numbers", found="an empty file", fix="check what wrote it")
-    first = decode(raw.split(b"\n", 1)[0].split(b"\t")[0], path).split() if raw.lstrip()[:1] not in (b"[", b"{") else []
-    if not column and first and number_of(first[0]) is not None:
+    if not column and number_of(raw.split(None, 1)[0].decode("ascii", "replace")) is not None:
         table = _plain(decode(raw, path), path)
         return _of_columns(table, list(table), path)
     table = parse_table(raw, path)

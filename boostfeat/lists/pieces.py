@@ -209,18 +209,16 @@ def _decoded(raw: pa.LargeBinaryArray) -> tuple[Strings, I64]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def match_characters(parts: Sequence[str], words: Sequence[str]) -> list[int] | None:
-    """The word that each part of a text belongs to: that in which its first character is; None if the characters differ.
+def words_at(parts: Sequence[str], words: Sequence[str]) -> list[int]:
+    """Return the word that each part of a text belongs to: that in which its first character is.
 
-    Blanks do not count, so parts may be pieces of another vocabulary and words those of a detokenised text.
+    Parts and words have the same characters. They may be pieces of another vocabulary, and words of a detokenised text.
     """
-    if "".join(parts) != "".join(words):
-        return None
-    out, word, end, at = [], 0, len(words[0]) if words else 0, 0
+    out, word, end, start = [], 0, len(words[0]) if words else 0, 0
     for part in parts:
-        while at >= end and word + 1 < len(words):
+        while start >= end and word + 1 < len(words):
             word += 1
             end += len(words[word])
         out.append(word)
-        at += len(part)
+        start += len(part)
     return out

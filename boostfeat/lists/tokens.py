@@ -27,7 +27,7 @@ from ..core.errors import FormatError, clip, counted
 from ..core.text import Strings, ascii_words, has_text, split_words
 from .build import Builder, GrowingRows, ReadOptions, TextColumn, UnitColumns
 from .nbest import NBest, empty_strings, strings, take_strings
-from .pieces import MARKS, Joined, join_pieces, marked_rows, match_characters, scheme_of
+from .pieces import MARKS, Joined, join_pieces, marked_rows, scheme_of, words_at
 from .words import Words, words_of
 
 END_OF_SENTENCE = "</s>"
@@ -248,10 +248,11 @@ class TokenBuilder(Builder):
             words = own_words if shown is None else ascii_words(shown)
             if words == own_words:
                 new = [(texts[w], int(joined.n_words[w]), w) for w in own]
-            elif (at := match_characters([unescape(texts[w]).replace(" ", "") for w in own], words)) is None:
+            elif "".join(parts := [unescape(texts[w]).replace(" ", "") for w in own]) != "".join(words):
                 unmatched.append(h)
                 new = [(" ".join(words), len(words), ptr[h])] if len(own) else []
             else:
+                at = words_at(parts, words)
                 starts = [k for k in range(len(at)) if k == 0 or at[k] != at[k - 1]]
                 bounds = [0, *(at[k] for k in starts[1:]), len(words)]
                 new = [

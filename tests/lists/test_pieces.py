@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boostfeat.lists.nbest import strings
-from boostfeat.lists.pieces import _byte_letters, has_marks, join_pieces, match_characters, scheme_of_lines
+from boostfeat.lists.pieces import _byte_letters, has_marks, join_pieces, scheme_of_lines, words_at
 from boostfeat.lists.words import tokenise
 
 JOINED = {  # scheme: pieces, words, pieces of each
@@ -73,11 +73,10 @@ def test_spm_is_what_a_plain_join_gives(rows: list[list[str]]) -> None:
 
 
 def test_characters() -> None:
-    assert match_characters(["the", "hou", "se", "!"], ["the", "house!"]) == [0, 1, 1, 1]
-    assert match_characters(["thehouse", "!"], ["the", "house", "!"]) == [0, 2]
-    assert match_characters(["", "a", ""], ["a"]) == [0, 0, 0]
-    assert match_characters([], []) == []
-    assert match_characters(["a"], ["b"]) is None
+    assert words_at(["the", "hou", "se", "!"], ["the", "house!"]) == [0, 1, 1, 1]
+    assert words_at(["thehouse", "!"], ["the", "house", "!"]) == [0, 2]
+    assert words_at(["", "a", ""], ["a"]) == [0, 0, 0]
+    assert words_at([], []) == []
 
 
 def test_characters_as_plain_python_finds_them() -> None:
@@ -91,7 +90,7 @@ def test_characters_as_plain_python_finds_them() -> None:
             parts.append(text[at : at + int(rng.integers(0, 4))])
         owner = [k for k, word in enumerate(words) for _ in word]
         starts = [len("".join(parts[:k])) for k in range(len(parts))]
-        assert match_characters(parts, words) == [owner[at] if at < len(owner) else len(words) - 1 for at in starts]
+        assert words_at(parts, words) == [owner[at] if at < len(owner) else len(words) - 1 for at in starts]
 
 
 def test_letters_of_bytes() -> None:
