@@ -13,10 +13,10 @@ from itertools import count, islice, pairwise, repeat
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from ..core.arrays import F64, I64, Array, Bool, offsets, unique_rows
+from ..core.arrays import F64, I64, Array, Bool, frozen, unique_rows
 from ..core.errors import InputError, clip
+from ..core.kernels import kernel
 from ..lists.nbest import NBest, SparseRows, strings
 from ..lists.words import NONE, Words, words_of
 from ..metrics.ngrams import posteriors
@@ -281,8 +281,16 @@ def checked_links(align: str) -> tuple[tuple[int, int], ...]:
 
 def distinct_rows(columns: Sequence[I64]) -> tuple[I64, I64]:
     """Give the first place of each distinct row of some columns [n], and which of them each row is [n]."""
-    table = np.stack(columns, axis=1)
-    return unique_rows(table, np.zeros((len(table), 0), np.int64))
+    words, sizes = list[I64](), list[int]()  # several columns in a word: a wide table takes memory, and time to compare
+    for column in columns:
+        low = int(column.min(initial=0))
+        size = int(column.max(initial=0)) - low + 1
+        if words and sizes[-1] * size < 1 << 62:
+            words[-1], sizes[-1] = words[-1] * size + (column - low), sizes[-1] * size
+        else:
+            words.append(column - low)
+            sizes.append(size)
+    return unique_rows(np.stack(words, axis=1), np.zeros((len(words[0]), 0), np.int64))
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------
@@ -303,13 +311,24 @@ class DistinctRows:
         """[n] occurrences of each row."""
         return np.bincount(self.row_of_occurrence, minlength=self.n)
 
-    @cached_property
-    def by_sentence(self) -> sparse.csr_matrix:
-        """[S, n] which rows a sentence's lists have."""
-        n, s = max(self.n, 1), int(self.sent_of_occurrence.max(initial=-1)) + 1
-        keys = np.unique(self.sent_of_occurrence * n + self.row_of_occurrence)
-        ptr = offsets(np.bincount(keys // n, minlength=s))
-        return sparse.csr_matrix((np.ones(len(keys)), keys % n, ptr), shape=(s, self.n))
+    def sentences_with(self, values: SparseRows, n: int) -> I64:
+        """[n] in how many sentences each of n features is, of which the rows have these."""
+        out = np.zeros(n, np.int64)
+        _count_sentences(frozen(self.sent_of_occurrence), frozen(self.row_of_occurrence), values.ptr, values.idx, out)
+        return out
+
+
+@kernel
+def _count_sentences(sent, row_of, ptr, idx, out):  # type: ignore[no-untyped-def]
+    """OUT out[N]: the sentences that have each feature; IN sent[R], rising, row_of[R], ptr[n+1] and idx: features of the rows."""
+    last_of_row, last = np.full(len(ptr) - 1, -1), np.full(len(out), -1)
+    for i in range(len(sent)):
+        if last_of_row[row_of[i]] != sent[i]:
+            last_of_row[row_of[i]] = sent[i]
+            for k in range(ptr[row_of[i]], ptr[row_of[i] + 1]):
+                if last[idx[k]] != sent[i]:
+                    last[idx[k]] = sent[i]
+                    out[idx[k]] += 1
 
 
 @dataclass(frozen=True)
@@ -458,7 +477,7 @@ class SentenceRun:
         if features is not None:
             return Part.of_entries(of, features, results.row, place, results.value, rows.row_of)
         values = SparseRows.of_entries(results.row, place, results.value, (rows.n, len(names)))
-        sentences = np.bincount((rows.by_sentence @ values.matrix(len(names))).indices, minlength=len(names))
+        sentences = rows.sentences_with(values, len(names))
         return Met(of, (strings(names), sentences), values, rows.row_of.astype(np.int32))
 
 
