@@ -116,8 +116,9 @@ def induce_on(
         def learn_fold(k: int, trial: Trial, threads: int, step: Callable[[], None]) -> TrialFit:
             part = dev.take(trial.train)
             fold = Local(part, options, seed=seed, threads=threads, near=near[k] if near else None)
-            model = run_rounds(fold, None, options, seed=seed, init=init, callback=lambda *_: step())
-            return TrialFit.of(model, part, trial.unseen, options, counts, n_init)
+            model, length = run_rounds(fold, None, options, seed=seed, init=init, callback=lambda *_: step()), learn_length(part)
+            del fold, part
+            return TrialFit(model, length, held_out_choices(model, trial.unseen, options.metric, counts, n_init))
 
         beside = engine.first_weights if init is None and so_far is None else None
         told = ("number of trees", options.rounds + 1, tell)
@@ -134,10 +135,6 @@ class TrialFit(NamedTuple):
     model: Model
     length: Length | None
     held_out: HeldOutChoices
-
-    @classmethod
-    def of(cls, model: Model, train: NBest, unseen: NBest, options: BoostOptions, counts: list[int], n_init: int) -> TrialFit:
-        return cls(model, learn_length(train), held_out_choices(model, unseen, options.metric, counts, n_init))
 
 
 def with_penalty(
@@ -206,8 +203,8 @@ def settled(
 ) -> Model:
     """Let the select list choose among the rounds of a model that was not learned from it."""
     counts = list(range(len(model.trees) - n_init + 1))
-    [(_, unseen)] = trials
-    fit = TrialFit.of(model, trials.dev, unseen, options, counts, n_init)
+    [trial] = trials
+    fit = TrialFit(model, learn_length(trials.dev), held_out_choices(model, trial.unseen, options.metric, counts, n_init))
     rounds, reasons = choices(trials, [fit], options, counts, n_init, own_rows, threads=threads)
     config = {**model.config, **reasons, "best_round": rounds}
     return replace(model.truncated(n_init + rounds), config=config)

@@ -12,6 +12,7 @@ threads run side by side. Callers pass arrays of one dtype and layout, read-only
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from functools import cache, partial
@@ -62,6 +63,10 @@ class _Listener(event.Listener):
 
     def on_end(self, event: Any) -> None:
         pass
+
+
+if hasattr(os, "register_at_fork"):  # a fork's caller has told, or will
+    os.register_at_fork(after_in_child=lambda: setattr(_Listener, "was_told", True))
 
 
 def when_compiling(tell: Callable[[], None]) -> AbstractContextManager[Any]:

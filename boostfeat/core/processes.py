@@ -6,19 +6,23 @@ import contextlib
 import ctypes
 import multiprocessing
 import os
+import pickle
 import resource
 import signal
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from .errors import InputError
 
+T = TypeVar("T")
+U = TypeVar("U")
 START = "spawn"  # a fork would share, and count, the caller's memory
 PATIENCE = 5.0  # seconds that a child gets to tidy up in, when it is told to end
 
@@ -54,6 +58,72 @@ def peak_mb() -> float:
             return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
     except (OSError, StopIteration):
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
+def in_forks(task: Callable[[T], U], items: Sequence[T], processes: int) -> list[U]:
+    """Return results of the task in the order of the items, computed here and in forks, which have all that this process has.
+
+    For work that holds the interpreter's lock. It may not start threads, and what it changes is lost, but for its results. Other
+    systems than Linux do all of it here.
+    """
+    if min(processes, len(items)) < 2 or sys.platform != "linux":
+        return list(map(task, items))
+    tickets, ends = os.pipe()
+    os.write(ends, bytes(range(len(items))))  # whoever is free takes the next
+    os.close(ends)
+
+    def work() -> dict[int, U]:
+        results = {}
+        while ticket := os.read(tickets, 1):
+            results[ticket[0]] = task(items[ticket[0]])
+        return results
+
+    forks = list[tuple[int, int]]()
+    try:
+        for _ in range(min(processes, len(items)) - 1):
+            forks.append(_fork(work))
+        results = work()
+        for _, pipe in forks:
+            results |= _result(pipe)
+    finally:
+        os.close(tickets)
+        for pid, pipe in forks:
+            os.close(pipe)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)  # it has answered, or nobody wants to know
+            os.waitpid(pid, 0)
+    return [results[k] for k in range(len(items))]
+
+
+def _result(pipe: int) -> Any:
+    """Read the result of a fork, or raise its error."""
+    try:
+        with open(pipe, "rb", closefd=False) as stream:
+            answer = pickle.load(stream)
+    except (EOFError, pickle.UnpicklingError):
+        raise InputError("a process of this one ended early; is there enough memory?") from None
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def _fork(work: Callable[[], Any]) -> tuple[int, int]:
+    """Start a process that works; return its id, and a pipe to read the result or the error from."""
+    ours, theirs = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, whose locks the work does not use
+        pid = os.fork()
+    if pid:
+        os.close(theirs)
+        return pid, ours
+    with contextlib.suppress(BaseException):
+        try:
+            answer = work()
+        except Exception as error:
+            answer = error
+        with open(theirs, "wb") as stream:
+            pickle.dump(answer, stream, pickle.HIGHEST_PROTOCOL)
+    os._exit(0)
 
 
 class Job(NamedTuple):

@@ -381,10 +381,9 @@ class SentenceRun:
             self._rows[key] = found
         return found
 
-    def forget(self, template: Template, later: Iterable[Template]) -> None:
-        """Let go of the rows that a template saw, unless one of those to come sees them, too."""
-        if _rows_of(template) not in map(_rows_of, later):
-            self._rows.pop(_rows_of(template), None)
+    def forget(self, rows: object) -> None:
+        """Let go of rows (``rows_of``) that no template sees any more."""
+        self._rows.pop(rows, None)
 
     # -- learning ----------------------------------------------------------------------------------------------------
 
@@ -527,8 +526,8 @@ def _key_columns(arguments: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(column for argument in arguments for column in ARGUMENT_COLUMNS.get(argument, ((),))[0]))
 
 
-def _rows_of(template: Template) -> object:
-    """Templates of one kind see the same rows."""
+def rows_of(template: Template) -> object:
+    """Name the rows that a template sees; those that read the same columns see the same."""
     return template.of, _key_columns(template.arguments)
 
 

@@ -7,6 +7,7 @@ the same, byte by byte.
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 
 from ..core.arrays import F64, I32, I64
 from ..core.errors import InputError, unknown_name
-from ..core.processes import give_back
+from ..core.processes import give_back, in_forks
 from ..lists.agreement import sentence_digest, sentence_digests
 from ..lists.build import ordered_union
 from ..lists.nbest import NBest, SparseRows, take_strings
@@ -27,7 +28,7 @@ from ..lists.store import StoreWriter, UnitNumbers, in_several_runs, is_mappable
 from ..lists.words import distinct, words_of
 from .assembling import Counts, Met, Part, Scratch, all_sparse_names, with_parts
 from .clusters import learn_clusters
-from .compute import Crossing, ListView, SentenceRun
+from .compute import Crossing, ListView, SentenceRun, rows_of
 from .plan import Entry, FeaturePlan, product_name
 from .posterior import learn_posterior
 from .products import Gradient, add_products, choose_products
@@ -217,6 +218,9 @@ def _learn_and_compute(
         lines = bitext.pairs if bitext and len(bitext.pairs) <= MOST_LINES else ()
         plan = replace(plan, taught_by=tuple(sorted({*sentence_digests(runs.nbest), *map(sentence_digest, lines)})))
     columns = _Columns(runs, scratch, crossings)
+    if runs.is_one:
+        plan, parts = _compute_at_once(runs, plan, columns)
+        return plan, iter([(runs.whole, parts)])
     plan = _learn_names(runs, plan, columns)
     every = enumerate(runs.each("writing"))
     return plan, ((run, [columns.part(r, run, entry) for entry in plan.entries]) for r, run in every)
@@ -237,7 +241,8 @@ def _crossings(runs: Runs, plan: FeaturePlan) -> dict[str, Crossing]:
     for b, (_, block) in enumerate(blocks):
         block_of[block] = b
     bitexts = [_lessons(runs, others) for others, _ in blocks]
-    return {e.name: Crossing(block_of, [_taught(template, e, bitext) for bitext in bitexts]) for e, template in crossed}
+    taught = in_forks(lambda bitext: [_taught(template, e, bitext) for e, template in crossed], bitexts, runs.how.threads)
+    return {e.name: Crossing(block_of, [of_block[k] for of_block in taught]) for k, (e, _) in enumerate(crossed)}
 
 
 def _crossed_blocks(nbest: NBest) -> list[tuple[I64, I64]]:
@@ -298,20 +303,38 @@ def _added_up(runs: Sequence[Mapping[str, Tally]]) -> dict[str, Tally]:
 
 def _learn_names(runs: Runs, plan: FeaturePlan, columns: _Columns) -> FeaturePlan:
     """Return the plan with the names of all features."""
-    entries, report = plan.entries, runs.how.report
     for r, run in enumerate(runs.each("naming")):
-        if not any(map(columns.asks, entries)):
+        if not any(map(columns.asks, plan.entries)):
             break
-        for k, entry in enumerate(entries):
-            if columns.asks(entry):
-                if report and runs.is_one:
-                    report(entry.name, k, len(entries))
-                columns.look(r, run, entry)
-            if runs.is_one:
-                plan = columns.settle(run, plan, entry)
-                run.forget(columns.registry[entry.name], (columns.registry[e.name] for e in entries[k + 1 :]))
-                give_back()
+        for entry in filter(columns.asks, plan.entries):
+            columns.look(r, run, entry)
     return replace(plan, entries=tuple(map(columns.named, plan.entries)))
+
+
+def _compute_at_once(runs: Runs, plan: FeaturePlan, columns: _Columns) -> tuple[FeaturePlan, list[Part]]:
+    """Return the plan with the names of all features, and those of the only run. Processes share the templates."""
+    entries, report, run, here = plan.entries, runs.how.report, runs.whole, os.getpid()
+    groups: dict[object, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(rows_of(columns.registry[entry.name]), []).append(entry)
+
+    def compute(group: list[Entry]) -> list[tuple[Entry, Part]]:
+        """Compute templates that read the same rows; features that are not kept take memory in between only."""
+        out = []
+        for entry in group:
+            if report and os.getpid() == here:
+                report(entry.name, entries.index(entry), len(entries))
+            if columns.asks(entry):
+                columns.look(0, run, entry)
+            named = columns.named(entry)
+            out.append((named, columns.part(0, run, named)))
+        run.forget(rows_of(columns.registry[group[0].name]))
+        give_back()
+        return out
+
+    every = {entry.name: (entry, part) for out in in_forks(compute, [*groups.values()], runs.how.threads) for entry, part in out}
+    named, parts = zip(*(every[entry.name] for entry in entries), strict=True) if entries else ((), ())
+    return replace(plan, entries=named), list(parts)
 
 
 class _Columns:
@@ -370,14 +393,6 @@ class _Columns:
     def named(self, entry: Entry) -> Entry:
         """With the names of its features."""
         return entry if entry.features is not None else replace(entry, features=self.names_of(entry))
-
-    def settle(self, run: SentenceRun, plan: FeaturePlan, entry: Entry) -> FeaturePlan:
-        """Of a single run, what was put aside becomes the features that are kept: the others take memory."""
-        entry = self.named(entry)
-        if (0, entry.name) in self.aside:
-            part = self.part(0, run, entry)
-            self.aside[0, entry.name] = lambda: part
-        return plan.with_entry(entry)
 
     def part(self, r: int, run: SentenceRun, entry: Entry) -> Part:
         """The features of a template whose names are known."""

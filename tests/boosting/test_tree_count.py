@@ -114,13 +114,13 @@ def test_the_rules_to_the_last_bit(steps, rows, rule, kept):
 def test_every_sentence_is_chosen_by_a_model_that_has_not_seen_it(steps):
     """By the model of the other folds; with a select list, by that of all sentences."""
     counts, parts = [0, 6, 12], []
-    for train, unseen in Trials(steps):
-        assert set(steps.take(train).ids.tolist()).isdisjoint(unseen.ids.tolist())
-        model = boost(steps.take(train), None, replace(OPTIONS, sparse_l2=1.0))
-        parts.append(held_out_choices(model, unseen, "bleu", counts))
+    for trial in Trials(steps):
+        assert set(steps.take(trial.train).ids.tolist()).isdisjoint(trial.unseen.ids.tolist())
+        model = boost(steps.take(trial.train), None, replace(OPTIONS, sparse_l2=1.0))
+        parts.append(held_out_choices(model, trial.unseen, "bleu", counts))
     assert [len(rows) for rows in of_all_trials(parts).rows] == [len(steps)] * 3
-    [(train, unseen)] = Trials(steps[:40], steps[40:])
-    assert (len(train), unseen) == (40, steps[40:])
+    [trial] = Trials(steps[:40], steps[40:])
+    assert (len(trial.train), trial.unseen) == (40, steps[40:])
 
 
 def test_resumed_and_with_threads_it_is_the_same_model(steps):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from threading import Event, Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -27,11 +27,18 @@ Why = Mapping[str, Any]  # what a model's config says of choices
 NO_REASONS: Why = {}
 
 
-class Trial(NamedTuple):
-    """Sentences of the training list to learn from, and lists that a model of them has not seen."""
+@dataclass(frozen=True)
+class Trial:
+    """Sentences of the training list to learn from, and where the lists are that a model of them has not seen."""
 
     train: I64
-    unseen: NBest
+    lists: NBest
+    held_out: I64 | None  # sentences of the lists; None: all
+
+    @property
+    def unseen(self) -> NBest:
+        """Lists that a model of the trial has not seen, made when they are asked for: they take memory."""
+        return self.lists if self.held_out is None else self.lists.take(self.held_out)
 
 
 @dataclass(frozen=True)
@@ -54,9 +61,9 @@ class Trials:
     def trial(self, k: int) -> Trial:
         """The trial of this number."""
         if self.select is not None:
-            return Trial(np.arange(len(self.dev)), self.select)
+            return Trial(np.arange(len(self.dev)), self.select, None)
         train, held_out = self.dev.blocks_of_sentences(FOLDS)[k]
-        return Trial(train, self.dev.take(held_out))
+        return Trial(train, self.dev, held_out)
 
     def side_by_side(
         self,

@@ -1,0 +1,52 @@
+"""Work that is shared with forks of this process."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from boostfeat.core.errors import InputError
+from boostfeat.core.processes import in_forks
+
+pytestmark = pytest.mark.quick
+
+
+def test_results_come_in_order_from_several_processes():
+    def task(k: int) -> tuple[int, int]:
+        time.sleep(0.02)
+        return k, os.getpid()
+
+    results = in_forks(task, range(12), 3)
+    assert [k for k, _ in results] == list(range(12))
+    assert len({pid for _, pid in results}) == 3
+    assert {pid for _, pid in in_forks(task, range(3), 1)} == {os.getpid()}
+    assert in_forks(task, [], 2) == []
+
+
+@pytest.mark.parametrize("bad", [0, 1])
+def test_what_fails_in_a_fork_fails_here(bad):
+    """Here or there, whoever takes it."""
+
+    def task(k: int) -> int:
+        time.sleep(0.05)
+        if k == bad:
+            raise InputError("template 'x': no")
+        return k
+
+    with pytest.raises(InputError, match="template 'x': no"):
+        in_forks(task, range(2), 2)
+
+
+def test_a_fork_that_is_killed_is_an_error():
+    here = os.getpid()
+
+    def task(k: int) -> int:
+        time.sleep(0.05)
+        if os.getpid() != here:
+            os.kill(os.getpid(), 9)
+        return k
+
+    with pytest.raises(InputError, match="a process of this one ended early; is there enough memory"):
+        in_forks(task, range(4), 2)
