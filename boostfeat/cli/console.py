@@ -179,7 +179,7 @@ def table(rows: list[list[str]], *, header: list[str] | None = None, right: tupl
 
 
 def terminal_width() -> int | None:
-    """Of the terminal that output goes to; None where it goes elsewhere."""
+    """Return the width of the terminal that output goes to; None where it goes elsewhere."""
     return get_terminal_size().columns if sys.stdout.isatty() else None
 
 

@@ -34,7 +34,7 @@ def as_words(options: Any) -> list[str]:
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """What is compared, and how."""
+    """Rows of a comparison, and how they are trained and tested."""
 
     systems: str | None = option(
         None,
@@ -66,7 +66,7 @@ class CompareOptions:
 
 @dataclass(frozen=True)
 class DecodedFiles:
-    """What --decode needs besides sentences and an ini."""
+    """Files and limits of --decode, besides sentences and an ini."""
 
     ref: list[str] | None = option(
         None, "References of LIST; repeatable", short="r", metavar="FILE", group=DECODE, needs="decode"
@@ -89,7 +89,7 @@ class DecodedFiles:
 
 @dataclass(frozen=True)
 class RowOptions:
-    """What a row may say of its training beside the options of its method."""
+    """Settings of a row's training beside the options of its method."""
 
     pick: str = option("auto", "Epoch kept: auto by select, train by dev, or last", choices=("auto", "train", "last"))
     init: str = option("zero", "Start: zero, or the decoder's weights, found in its scores", choices=("zero", "decoder"))

@@ -27,7 +27,7 @@ class PaperTable(msgspec.Struct, frozen=True):
 
 
 class Paper(msgspec.Struct, frozen=True):
-    """What ``boostfeat replicate`` runs and shows."""
+    """A paper's experiment: the rows that ``boostfeat replicate`` runs and the tables that it shows."""
 
     title: str
     rows: dict[str, str]  # a label of the paper -> the name of a system

@@ -170,7 +170,7 @@ def _checked(system: System) -> None:
 
 
 def split_changes(system: System) -> tuple[dict[str, Any], RowOptions]:
-    """What a system's name sets of its method's options, and of the row's own."""
+    """Split what a system's name sets into options of its method and of the row."""
     own = asdict(RowOptions())
     mine = {name: value for name, value in system.changes.items() if name in own}
     return {name: value for name, value in system.changes.items() if name not in own}, RowOptions(**mine)
@@ -296,14 +296,14 @@ class Fit:
     fold: int = -1  # of dev that is held out, to be scored in place of select; -1: none
 
     def by(self, method: str) -> Fit:
-        """The same by another method, with those of its settings that this one knows."""
+        """Return the fit by another method, with those of its settings that that one knows."""
         known = {o.field for kind in row_options(method) for o in options_of(kind)}
         changes, params = ({k: v for k, v in of.items() if k in known} for of in (self.system.changes, self.params))
         return replace(self, system=System(method, self.system.feature_set, method, changes=changes), params=params)
 
     @property
     def made_from(self) -> dict[str, Any]:
-        """What it depends on, beside the lists and what all systems share."""
+        """Settings that it depends on, beside the lists and what all systems share."""
         s = self.system
         row = {"method": s.method, "leaves": s.leaves, "changes": dict(s.changes), **({"recipe": s.recipe} if s.level else {})}
         fold = {"fold": self.fold} if self.fold >= 0 else {}
@@ -312,7 +312,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What came of it."""
+    """A finished training: its model, score, time and memory."""
 
     model: Model
     select: float  # the metric on select
@@ -322,7 +322,7 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Found:
-    """What the search chose, and all it tried."""
+    """Settings that a search chose, and all it tried."""
 
     params: dict[str, Any]
     tried: list[dict[str, Any]]  # {params, select} and, where only part of dev was used, {dev: share}

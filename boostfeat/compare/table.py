@@ -36,7 +36,7 @@ def reported_lists(given: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Rows:
-    """What systems chose on the reported list, as statistics of all metrics side by side: n columns together."""
+    """Statistics of what systems chose on the reported list, of all metrics side by side: n columns together."""
 
     metrics: tuple[Metric, ...]
     of: Mapping[str, Array]  # [runs, S, n] of each system
@@ -98,7 +98,7 @@ def tabulate(
 
 
 def _tested(systems: Sequence[System], rows: Rows, *, metric: str, baseline: str, trials: int) -> dict[str, dict[str, Any]]:
-    """Of each system on a list: p-values against the baseline and confidence intervals, by the metric and by all.
+    """Return p-values against the baseline and confidence intervals of each system on a list, by the metric and by all.
 
     ``against`` has p by the metric against the decoder, the baseline, and for local trees against global ones of equal features.
     """

@@ -80,7 +80,7 @@ def results(run: FinishedRun) -> list[dict[str, Any]]:
 
 
 def waterfalls(run: FinishedRun) -> list[dict[str, Any]]:
-    """What each part of a model is worth on the lists that chose, of every system that knows it."""
+    """Return what each part of a model is worth on the lists that chose, of every system that knows it."""
     known = {s.name: s.model.config["waterfall"] for s in run.systems if s.model and "waterfall" in s.model.config}
     return [{"system": name, **about, "metric": shown(about["metric"])} for name, about in known.items()]
 

@@ -230,10 +230,10 @@ def load_run(folder: str | Path, *, test: str | Path | None = None, maker: Featu
     config = _read(folder / "config.json", dict[str, Any])
     refuse_newer(str(folder), config.get("boostfeat"), "compare", VERSION)
     settings = typed(config, _Config, str(folder / "config.json"), fix=_FIX)
+    nbest = read_store(_test_path(folder, settings.inputs, test))
     rows = _read(folder / "results.json", list[Row])
     if not rows:
         raise _bad(folder / "results.json", "a list of systems", "none")
-    nbest = read_store(_test_path(folder, settings.inputs, test))
     if not len(nbest):
         raise InputError(f"{folder}: expected a test list with sentences, found an empty one")
     return FinishedRun(

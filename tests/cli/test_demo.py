@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from boostfeat.cli import installation_commands as demo
-from boostfeat.core.errors import InputError
 
 pytestmark = pytest.mark.quick
 
@@ -109,14 +108,3 @@ def test_long_outputs_are_printed_in_part(capsys, monkeypatch, command, shown):
         demo.run([command, "x"], whole=whole)
         found = capsys.readouterr().out
         assert found == "".join(f"{line}\n" for line in (range(20) if whole else shown))
-
-
-def test_where_the_lists_are(tmp_path, monkeypatch):
-    """Beside the package's modules as it is installed; else beside the package."""
-    monkeypatch.setattr(demo, "__file__", str(tmp_path / "boostfeat" / "cli" / "demo.py"))
-    with pytest.raises(InputError, match="data/: expected the demo's lists beside the package, found none"):
-        demo.data_folder()
-    for folder in (tmp_path / "data", tmp_path / "boostfeat" / "data"):
-        folder.mkdir(parents=True)
-        (folder / "dev.nbest.xz").touch()
-        assert demo.data_folder() == folder

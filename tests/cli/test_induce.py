@@ -10,8 +10,6 @@ import pytest
 from toy_trees import stump
 
 from boostfeat.boosting.options import recipe
-from boostfeat.cli.learning_commands import _tree_features
-from boostfeat.core.errors import InputError
 from boostfeat.features.sets import SETS, TEMPLATES
 from boostfeat.lists.merging import concat
 from boostfeat.lists.nbest import strings
@@ -197,29 +195,6 @@ def test_what_is_said_of_a_model(boostfeat, stores, tmp_path, monkeypatch, confi
     steps = [["bleu-sbp by folds", "score", "gain"], ["first choice", "20.00", ""], ["+ trees", "22.50", "+2.50 ± 0.13"]]
     assert [[*row, ""][:3] for row in rows[3 + held_out :]] == (steps if "waterfall" in config else [])
     assert Model.load(tmp_path / "m.json").signature == model.signature
-
-
-@pytest.mark.parametrize(
-    ("named", "static_only", "found"),
-    [
-        ((), False, ["TranslationModel0_0", "TranslationModel0_1", "c", "d"]),
-        (("c", "TranslationModel0_1"), False, ["TranslationModel0_1", "c"]),
-        ((), True, ["TranslationModel0_0", "TranslationModel0_1"]),
-        (("TranslationModel0_1",), True, ["TranslationModel0_1"]),
-    ],
-)
-def test_what_trees_may_test(dev, named, static_only, found):
-    names = ("TranslationModel0_0", "TranslationModel0_1", "c", "d", *dev.unit_names[4:])
-    nbest = replace(dev, unit_names=names)
-    assert [name for name in _tree_features(nbest, named, static_only=static_only) if name not in names[4:]] == found
-    with pytest.raises(InputError, match="--set tree-features: expected features of the list that trees may test, found 'c1'"):
-        _tree_features(nbest, ("c1", "d1"), static_only=static_only)
-
-
-def test_a_list_without_static_features(dev):
-    nbest = replace(dev, unit_names=tuple(f"LM{k}" for k in range(len(dev.unit_names))))
-    with pytest.raises(InputError, match="--static-only: expected a list with static features, found none"):
-        _tree_features(nbest, (), static_only=True)
 
 
 @pytest.mark.parametrize("n_init", [0, 2])

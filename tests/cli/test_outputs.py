@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +12,6 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from toy_systems import random_ngrams, random_pairs, stump, write_system
 
 from boostfeat import read_store, write_store
-from boostfeat.cli.outputs import RUNS, _check_run
-from boostfeat.core.errors import InputError
 from boostfeat.core.overwriting import kind_of
 from boostfeat.model.model import Model
 
@@ -226,14 +222,3 @@ def test_a_device_gets_no_vocab_beside_it(folder: Path, boostfeat) -> None:
     Path("null").symlink_to("/dev/null")
     code, _, err = boostfeat("featurize", "dev.nbest", "--templates", "base", "-o", "null")
     assert (code, err.rstrip().endswith(" s"), Path("null.vocab.json").exists()) == (0, True, False)
-
-
-@pytest.mark.parametrize("kind", [*RUNS, "model", ""])
-@pytest.mark.parametrize("command", RUNS)
-def test_a_run_is_written_into_a_folder_of_its_kind_or_a_new_one(tmp_path, command, kind):
-    _check_run(command, str(tmp_path / "new"))
-    (tmp_path / "config.json").write_text(json.dumps({"boostfeat": f"{kind}/1"}))
-    is_other = kind in RUNS and kind != command
-    message = f"expected a new folder or one of {command}, found a run of {kind}; choose another output"
-    with pytest.raises(InputError, match=message) if is_other else nullcontext():
-        _check_run(command, str(tmp_path))

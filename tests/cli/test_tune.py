@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,13 +15,12 @@ from boostfeat.boosting.options import BoostOptions
 from boostfeat.core.errors import InputError
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.joining import with_features
-from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
 from boostfeat.model.tree_columns import augment
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.tuners import TUNERS, tuner_class
-from boostfeat.tuners.base import Features, Groups, Run, feature_warnings
+from boostfeat.tuners.base import Groups, Run
 from boostfeat.tuners.linear import fit_pro
 
 SMALL = SyntheticOptions(sentences=30, hyps=20, features=5)
@@ -153,51 +149,6 @@ def test_an_unknown_initial_feature_is_named(boostfeat, folder, tmp_path):
     Model({"Colour": 1.0}).save(tmp_path / "i.json")
     code, _, err = boostfeat("tune", folder / "dev.nbest", "--init", tmp_path / "i.json", "-o", tmp_path / "m.json")
     assert (code, "initial weight of 'Colour'" in err) == (2, True)
-
-
-def test_features_that_make_tuning_go_wrong_are_named():
-    nbest = synthetic_nbest(SMALL)
-    x = nbest.units.x.copy()
-    x[:, 0] = 0.0  # all zero
-    x[:, 1] = 1.0  # the same for all hypotheses of a list
-    x[:, 4] = 3e6 * x[:, 3]  # a multiple, and far larger
-    values = {f: getattr(nbest, f) for f in nbest.__dataclass_fields__}
-    bad = NBest(**{**values, "units": type(nbest.units)(**{**nbest.units.__dict__, "x": x})})
-    features = Features.of(bad)
-    said = "\n".join(feature_warnings(features, bad, np.zeros(len(features))))
-    for part in (
-        "RelFreq is all zero",
-        "LexWeight is the same for all hypotheses",
-        "LM0 and Noise_0 are multiples",
-        "Noise_0 varies",
-        "all initial weights are zero",
-    ):
-        assert part in said
-    assert feature_warnings(Features.of(nbest), nbest, np.ones(5)) == []
-
-
-def test_same_seed_same_bytes_for_any_threads_and_hash_seed(folder, tmp_path):
-    outputs = []
-    for method in ("mira", "adagrad", "mert"):
-        for k, (threads, hash_seed) in enumerate((("1", "0"), ("2", "7"))):
-            path = tmp_path / f"{method}{k}.json"
-            command = [
-                sys.executable,
-                "-m",
-                "boostfeat",
-                "tune",
-                str(folder / "dev.nbest"),
-                "--method",
-                method,
-                "--threads",
-                threads,
-                "-q",
-                "-o",
-                str(path),
-            ]
-            subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": hash_seed})
-            outputs.append(path.read_bytes())
-        assert outputs[-1] == outputs[-2]
 
 
 @pytest.mark.parametrize(

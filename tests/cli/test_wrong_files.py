@@ -157,23 +157,3 @@ def inputs_and_outputs(command: str) -> Iterator[tuple[list[str], int, str]]:
         at = len(more) - 1 if given is None else given
         read = [word.rpartition("=")[2] for k, word in enumerate(more) if k != at]
         yield from ((more, at, path) for path in read if Path(path).is_file())
-
-
-@pytest.mark.parametrize("command", GOOD)
-def test_no_output_is_an_input(command: str, folder: Path, boostfeat) -> None:
-    """The very file, a link to it or another name of it, even by force; what a command reads it leaves as it is."""
-    before, found = contents(folder), []
-    cases = list(inputs_and_outputs(command))
-    assert cases or command in {*RUNS, "info", "score", "show", "explain", "report"}  # of which report reads a folder
-    for words, at, path in cases:
-        for link in (None, Path.symlink_to, Path.hardlink_to):
-            name = "new.link" if link else path
-            if link:
-                link(Path(name), path)
-            code, out, err = boostfeat(command, *words[:at], name, *words[at + 1 :], "--force")
-            now = {file: text for file, text in contents(folder).items() if not file.name.startswith("new")}
-            if (code, out, now) != (2, "", before) or "choose another output" not in err:
-                found.append((words, name, path, code, out[:50], err))
-            for file in folder.glob("new*"):
-                shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink()
-    assert not found, "\n".join(map(str, found))

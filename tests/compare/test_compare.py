@@ -25,7 +25,6 @@ from boostfeat.compare import tasks
 from boostfeat.compare.comparison_options import as_words
 from boostfeat.compare.runner import CompareOptions, Folder, compare
 from boostfeat.compare.systems import fit, parse_systems
-from boostfeat.compare.table import latex_table, markdown_table
 from boostfeat.compare.tasks import METRICS, KeptFits, write_featurized
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import only_writer
@@ -117,37 +116,6 @@ def test_significance_against_the_baseline(whole):
         row = found[name]
         assert row["p_values"]["bleu-sbp"]["randomisation"] == row["p_value"]
         assert all(1 / 201 <= row[k] <= 1 for k in ("p_value", "p_bootstrap", "p_stratified"))
-
-
-def test_config_is_enough_to_make_it_again(lists, whole):
-    config = json.loads((whole / "config.json").read_text())
-    assert config["boostfeat"] == "compare/1"
-    assert config["inputs"]["dev"]["sentences"] == 40
-    assert config["inputs"]["test"]["hypotheses"] == 480
-    assert config["seeds"] == [5, 6]
-    assert config["signatures"]["bleu"].startswith("nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:")
-    assert set(config["versions"]) == {"numpy", "scipy", "lightgbm", "sacrebleu", "numba", "python"}
-    assert config["command"] == (
-        f"boostfeat compare {lists['dev']} --select {lists['select']} --test {lists['test']} "
-        "--systems decoder,base-PRO,base/pro,boost-local --runs 2 --search none --metric bleu-sbp --rounds 3 --trials 200 "
-        f"--seed 5 -o {whole}"
-    )
-
-
-def test_tables(whole):
-    found = json.loads((whole / "results.json").read_text())
-    markdown = (whole / "table.md").read_text()
-    signatures = json.loads((whole / "config.json").read_text())["signatures"]
-    assert markdown == markdown_table(found, signatures)
-    assert all(f"`{signature}`" in markdown for signature in signatures.values())
-    assert "- base/pro and base-PRO are one run\n" in markdown
-    lines = [line for line in markdown.splitlines() if line.startswith("|")]
-    assert len({line.count("|") for line in lines}) == 1
-    assert f"{found[1]['test']['bleu-sbp']:.2f}" in lines[3]
-    assert r"\textbackslash{}input\{x\}\textasciitilde{}\textasciicircum{}" in latex_table([{**found[0], "name": r"\input{x}~^"}])
-    tex = latex_table([{**found[0], "name": "a_b&c"}])
-    assert "a\\_b\\&c & 5 &" in tex
-    assert "\\%" in tex
 
 
 # -- how it goes on -----------------------------------------------------------------------------------------------------
@@ -361,37 +329,6 @@ def test_the_command_prints_the_table_and_json(boostfeat, lists, whole):
     assert json.loads(out)["systems"] == list(results(whole).values())
 
 
-def test_columns_that_do_not_fit_are_left_out_by_name(boostfeat, lists, whole, monkeypatch):
-    """A table of 15 columns on a terminal of 80 was folded to three characters a column; now the table that fits is printed."""
-    command = [
-        "compare",
-        lists["dev"],
-        "--select",
-        lists["select"],
-        "--test",
-        lists["test"],
-        *as_words(OPTIONS),
-        "-o",
-        str(whole),
-    ]
-    spared = ["MB", "p (boot)", "oracle gap", "length", "TER", "chrF", "dev", "seconds", "95%", "BLEU"]
-    for columns, lost in ((200, []), (80, spared), (10, spared)):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        _, out, err = boostfeat(*command)
-        assert ("columns MB" in err) == bool(lost)
-        assert all(f"{name}," in err.replace(" do not", ",") for name in lost)
-        assert max(map(len, out.splitlines())) <= max(columns, 79)
-        header = re.split(r"  +", out.splitlines()[0])
-        assert not {*lost} & {*header}
-        assert {"p decoder", "system", "select", "BLEU-SBP", "p base-PRO"} <= {*header}
-
-
-def test_help(boostfeat):
-    code, out, _ = boostfeat("compare", "--help")
-    assert code == 0
-    assert "boostfeat compare" in out.split("Example:")[1]
-
-
 # -- what goes wrong ----------------------------------------------------------------------------------------------------
 
 
@@ -426,12 +363,6 @@ def test_bad_usage_is_one_line_and_exit_code_2(boostfeat, lists, tmp_path, argum
     assert message in err
     assert err.count("\n") == 1
     assert not (tmp_path / "run").exists()
-
-
-def test_a_folder_that_cannot_be_made(lists, tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="expected a folder to write, found"):
-        compare(lists, tmp_path / "file", OPTIONS)
 
 
 def test_lists_of_the_same_sentences_need_force(lists, tmp_path):

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from toy_systems import START, write_known_system
 from workers_here import WorkersHere
 
-from boostfeat.compare import runner
-from boostfeat.compare.comparison_options import CompareOptions, DecodedFiles, as_words
-from boostfeat.compare.runner import Folder
+from boostfeat.compare.comparison_options import CompareOptions
 from boostfeat.compare.systems import parse_systems
 from boostfeat.core.errors import InputError
 from boostfeat.features.feature_maker import FeatureMaker
 from boostfeat.lists.build import Builder, HypRecord, attach
 from boostfeat.lists.choices import Scorer, decoder_choice, texts
 from boostfeat.lists.nbest import NBest
-from boostfeat.lists.store import read_store, write_store
+from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
 from boostfeat.report import gather
 from boostfeat.report.run_folder import load_run
@@ -32,20 +28,13 @@ from boostfeat.search.decoder.setup import SearchOptions
 from boostfeat.search.loop import decoded_comparison as decoded
 from boostfeat.search.loop.decoded_comparison import (
     Decoding,
-    StartOnce,
     _best,
-    _finished,
     choice_of,
     compare_decoded,
-    decode_start,
     decoded_systems,
-    first_of_grid,
     loop_comparison,
-    loop_folder,
-    loop_in_worker,
-    start_task,
 )
-from boostfeat.search.loop.decoders import CommandDecoder, DecodingPlace, ParallelText, ReferenceDecoder
+from boostfeat.search.loop.decoders import CommandDecoder, ParallelText, ReferenceDecoder
 from boostfeat.search.loop.driver import LoopFolder, LoopOptions
 from boostfeat.trees.tree import Tree
 
@@ -207,12 +196,6 @@ def test_the_command(boostfeat, tmp_path):
     assert "--ref does nothing without --decode; leave it out" in err
 
 
-@pytest.mark.quick
-def test_flags_say_what_was_given():
-    assert as_words(DecodedFiles(ref=["a", "b"], nbest=5)) == ["--ref", "a", "--ref", "b", "--nbest", "5"]
-    assert as_words(DecodedFiles()) == []
-
-
 def lists_of(*texts: str) -> NBest:
     """A list for each text: its words are hypotheses of one word, with scores that rise."""
     builder = Builder()
@@ -228,43 +211,6 @@ def test_a_choice_is_the_first_of_the_same_text():
     assert (one.text.to_pylist(), one.hyp_ptr.tolist()) == (["b", "c", "a"], [0, 1, 1, 2, 3])
     together = lists_of("a b b", "a", "b c", "b a a")
     assert choice_of(together, one).tolist() == [1, -1, 5, 7]
-
-
-@pytest.mark.parametrize(
-    ("picked", "rows", "is_fine"), [(0, 1, True), (1, 2, True), (1, 1, False), (-1, 1, False), (0, 0, False)]
-)
-def test_the_iteration_picked_is_one_of_them(tmp_path, picked, rows, is_fine):
-    found = {"picked": picked, "rows": [{"seconds": {"learn": 1.0}}] * rows}
-    (tmp_path / "results.json").write_text(json.dumps(found))
-    if is_fine:
-        assert _finished(LoopFolder(tmp_path)).picked == picked
-        return
-    with pytest.raises(InputError, match=f"expected the iteration picked among {rows}, found {picked}"):
-        _finished(LoopFolder(tmp_path))
-
-
-def test_a_loop_that_is_not_finished(tmp_path):
-    with pytest.raises(InputError, match="expected a finished loop, found none; finish it with 'boostfeat loop --resume'"):
-        _finished(LoopFolder(tmp_path))
-
-
-def test_names_of_sets_and_first_settings():
-    """dev and select as they are called, test sets in their order; of grids the first value of each."""
-    corpora = tuple(ParallelText(name, ("a",), (("b",),)) for name in ("dev", "select"))
-    tests = tuple(ParallelText(f"test-{k}", (f"{k}",), (("b",),)) for k in range(3))
-    made = Decoding(corpora, tests, None, Model({}), LoopOptions(), FeatureMaker())
-    assert {name: corpus.name for name, corpus in made.sets.items()} == {
-        "dev": "dev", "select": "select", "test": "test-0", "test2": "test-1", "test3": "test-2",
-    }  # fmt: skip
-    names = {s.name: first_of_grid(s) for s in parse_systems("decoder,kbmira,base/rm,base/rm:b=2")}
-    assert names == {
-        "decoder": {},
-        "kbmira": {"c": 0.01},
-        "base/rm": {"c": 0.01, "b": 1.0, "d": 0.01},
-        "base/rm:b=2": {"c": 0.01, "d": 0.01},
-    }
-    folders = [loop_folder(Folder(Path("run")), parse_systems("decoder,base/rm")[1], k) for k in (0, 2)]
-    assert folders == [Path("run/loops/base_rm"), Path("run/loops/base_rm.run2")]
 
 
 @pytest.mark.parametrize(("systems", "names"), [("kbmira", ["kbmira"]), ("base/rm", ["decoder", "base/rm"]), ("decoder,base/rm", ["decoder", "base/rm"])])  # fmt: skip
@@ -353,32 +299,6 @@ def test_what_a_loop_learns_with(tmp_path):
         }
 
 
-def test_first_lists_are_made_once(decoding, tmp_path):
-    """They are there when all of them are; a loop begins with them, and goes on by decoding."""
-    task = start_task(tmp_path / "start", decoding, 4)
-    asked: list[tuple[str, str, int]] = []
-
-    class Counting:
-        def decode(self, model, corpus, place):
-            asked.append((corpus.name, model.signature, place.seed))
-            return lists_of(*["x"] * len(corpus.source))
-
-    counting = replace(decoding, decoder=Counting())
-    assert (task.known(), task.key, task.cost) == (None, str(tmp_path / "start"), 100.0)
-    notes: list[str] = []
-    decode_start(tmp_path / "start", counting, 4, 1, report=notes.append)
-    names = ["dev", "select", "test-1"]
-    assert asked == [(name, START.signature, 4) for name in names]
-    assert notes == [f"decoding {name} with the first weights" for name in names]
-    assert task.known() == task.key
-    once = StartOnce(Counting(), tmp_path / "start")
-    for k in (0, 1, 2):
-        assert once.decode(START, decoding.corpora[1], DecodingPlace(tmp_path, k, k, 1)).text.to_pylist() == ["x"] * 6
-    assert asked[3:] == [("select", START.signature, k) for k in (1, 2)]
-    (tmp_path / "start" / "select.nbest").unlink()
-    assert task.known() is None
-
-
 def test_what_is_kept_of_loops(run):
     """Of both runs of PRO: the iterations picked, and times of a loop and of all; against the folders of the loops."""
     state = json.loads((run / "systems" / "base-PRO.json").read_text())
@@ -397,23 +317,6 @@ def test_what_is_kept_of_loops(run):
     nothing = json.loads((run / "systems" / "decoder.json").read_text())
     kept = ("picked", "models", "chosen", "tried", "features", "trees", "epochs", "seconds", "search_seconds", "peak_mb")
     assert [nothing[name] for name in kept] == [[], [], {}, [], 5, 0, 0, 0.0, 0.0, 0.0]
-
-
-def test_what_loops_say(decoding, tmp_path):
-    """A line for each iteration that is done, with its system and run, and one for each system."""
-    notes: list[str] = []
-    few = replace(OPTIONS, systems="decoder,kbmira")
-    quick = replace(decoding, limits=LoopOptions(max_iterations=1))
-    compare_decoded(quick, tmp_path / "run", few, report=notes.append)
-    assert notes[:3] == [f"decoding {name} with the first weights" for name in ("dev", "select", "test-1")]
-    assert [re.sub(r"\d+\.\d+.*", "#", note) for note in notes if note.startswith("kbmira")] == [
-        *(f"kbmira: run {r}, iteration {k}: bleu dev #" for r in (1, 2) for k in (0, 1)),
-        "kbmira: 2 loops, #",
-    ]
-    assert (notes.count("decoder: decoded"), notes[-1]) == (1, "significance")
-    notes.clear()
-    compare_decoded(quick, tmp_path / "run", few, report=notes.append)
-    assert notes == ["decoder: finished already", "kbmira: finished already", "significance"]
 
 
 @pytest.mark.parametrize(("feature_set", "templates"), [("base", None), ("al", "al"), ("pt+bi", "pt,bi")])
@@ -444,77 +347,3 @@ def test_a_loop_of_one_iteration(tmp_path):
     assert list(rows_of(tmp_path / "made")) == ["start", "iteration 0"]
     inputs = json.loads((tmp_path / "made" / "config.json").read_text())["inputs"]
     assert {which: given["sentences"] for which, given in inputs.items()} == {"dev": 1, "select": 2, "test": 2}
-
-
-def test_the_plan_of_a_system(decoding, tmp_path):
-    """First lists, a loop for each run, and what is kept of what they came to, by hand."""
-    (_, system), folder = parse_systems("decoder,base/rm:b=2"), Folder(tmp_path)
-    folder.make()
-    options, state, notes = replace(OPTIONS, runs=2, seed=3), {"made_from": {}}, list[str]()
-    plan = decoded._loops(folder, system, state, decoding, options, notes.append)
-    (first,) = next(plan)
-    assert (first.key, first.args) == (str(tmp_path / "loops" / "start"), (tmp_path / "loops" / "start", decoding, 3))
-    tasks = plan.send([str(tmp_path)])
-    assert [task.args[1:4] for task in tasks] == [
-        (0, tmp_path / "loops" / "base_rm_b_2", tmp_path / "loops" / "start"),
-        (1, tmp_path / "loops" / "base_rm_b_2.run1", tmp_path / "loops" / "start"),
-    ]
-    assert [task.keep({"picked": 1}, 12.3456) for task in tasks] == [{"picked": 1, "peak_mb": 12.3}] * 2
-    for task in tasks:
-        task.args[2].mkdir(parents=True)
-        for file in ("model.json", "iteration-04/model.json", "iteration-06/model.json"):
-            (task.args[2] / file).parent.mkdir(exist_ok=True)
-            Model({"a": 1.0, "b": 0.0, "c": 2.0}, (TREE,)).save(task.args[2] / file)
-    came = ((1, 4, 1.23456, 50.0), (3, 6, 2.0, 70.5))
-    names = ("picked", "iterations", "seconds", "peak_mb")
-    with pytest.raises(StopIteration):
-        plan.send([dict(zip(names, one, strict=True)) for one in came])
-    kept = {
-        "made_from": {}, "picked": [1, 3], "models": ["models/base_rm_b_2.json", "models/base_rm_b_2.run1.json"],
-        "chosen": {"c": 0.01, "d": 0.01, "iteration": 1}, "tried": [], "features": 3, "trees": 1, "epochs": 4,
-        "seconds": 1.617, "search_seconds": 3.235, "peak_mb": 70.5,
-    }  # fmt: skip
-    assert state == kept == json.loads((tmp_path / "systems" / "base_rm_b_2.json").read_text())
-    assert notes == ["base/rm:b=2: 2 loops, 3.2 s"]
-
-
-@pytest.mark.parametrize(("threads", "size"), [(0, 1), (1, 1), (3, 3)])
-def test_as_many_workers_as_threads(decoding, tmp_path, monkeypatch, threads, size):
-    def workers(n):
-        assert n == size
-        raise RuntimeError("enough")
-
-    for module in (decoded, runner):
-        monkeypatch.setattr(module, "Workers", workers)
-    with pytest.raises(RuntimeError, match="enough"):
-        compare_decoded(decoding, tmp_path / "a", OPTIONS, threads=threads)
-    lists = {}
-    for k, which in enumerate(("dev", "select", "test")):
-        lists[which] = str(tmp_path / f"{which}.nbest")
-        write_store(lists_of(f"x{k} y{k}", f"z{k}"), lists[which])
-    with pytest.raises(RuntimeError, match="enough"):
-        runner.compare(lists, tmp_path / "b", CompareOptions("decoder"), threads=threads, force=True)
-
-
-def test_what_a_loop_comes_to(decoding, tmp_path, monkeypatch):
-    """The start is no iteration; of its notes those with scores are told, the run counted from 1."""
-    told, closed = [], []
-    rows = [
-        {"seconds": {"learn": 0.0, "decode": 1.5}},
-        {"seconds": {"learn": 2.00041, "decode": 0.25}},
-        {"seconds": {"learn": 1.0}},
-    ]
-
-    def run_loop(corpora, decoder, learner, start, folder, limits, **how):
-        assert (folder, limits.seed, limits.metric, how["threads"], how["resume"]) == (tmp_path / "loop", 6, "bleu", 3, True)
-        how["report"]("iteration 1: bleu 12.00")
-        how["report"]("decoding dev")
-        return SimpleNamespace(picked=2, rows=rows)
-
-    monkeypatch.setattr(decoded, "run_loop", run_loop)
-    monkeypatch.setattr(decoded, "learner_of", lambda *given: (SimpleNamespace(close=lambda: closed.append(1)), None))
-    (system,) = parse_systems("base-PRO")
-    how = system, 2, tmp_path / "loop", tmp_path / "start", decoding, replace(OPTIONS, gain="bleu")
-    found = loop_in_worker(*how, 3, report=told.append)
-    assert found == {"picked": 2, "iterations": 2, "seconds": 4.75}
-    assert (told, closed) == ([f"{system.name}: run 3, iteration 1: bleu 12.00"], [1])

@@ -138,25 +138,6 @@ def cells_of_row(row: dict, *columns: str) -> dict[str, str]:
     return {heading: cell for name in columns for heading, cell in COLUMNS[name](row, "bleu")}
 
 
-@pytest.mark.quick
-def test_columns_of_what_is_not_known():
-    """Trees beside features, times of no epochs, and a row without a mean."""
-    row = {**result("a", 30, 60), "trees": 3}
-    assert cells_of_row(row, "features") == {"features": "4 + 3 trees"}
-    for change, an_epoch in (({"epochs": None}, ""), ({"epochs": 0}, ""), ({"seconds": None}, ""), ({"epochs": 1}, "2.000")):
-        found = cells_of_row({**row, **change}, "epochs", "seconds")
-        assert found["seconds an epoch"] == an_epoch
-        assert found["epochs"] == str({**row, **change}["epochs"] or "")
-        assert found["seconds in all"] == ("" if "seconds" in change else "2.00")
-    del row["mean"], row["tests"]["test2"]
-    row["tests"]["test"] = {"bleu": 31.0}
-    assert cells_of_row(row, "test", "ter", "precision", "brevity", "p") == {
-        "test BLEU": "31.00", "test TER": "", "test precision": "", "test BP": "", "test p": "",
-    }  # fmt: skip
-    assert Page(Folder(Path("x")), SMALL, [result("a", 30, 60)], {}).tests == ["test", "test2"]
-    assert Page(Folder(Path("x")), SMALL, [{"name": "a"}], {}).tests == ["test"]
-
-
 def test_words_that_differ_most_between_tuning_sets(monkeypatch):
     """By hand: of 5 tokens of dev and 10 of the other, a differs by 0.5, b and c by 0.1, d by 0.6; equal ones by the alphabet."""
     texts = {"dev": ["a a a", "b c"], "select": ["z"], "test": ["a d d d d d d c b e"], "news": ["a a a", "b c"], "": []}
@@ -197,26 +178,6 @@ def test_sizes_up_to_the_longest_list(dev, tmp_path):
         best = [Scorer(part.truncate(k)).score(oracle_choice(part.truncate(k), "bleu"), "bleu").score for k in sizes]
         assert [row[1] for row in rows] == [f"{score:.2f}" for score in best]
         assert rows[0][1] == f"{Scorer(part).score(part.hyp_ptr[:-1], 'bleu').score:.2f}"
-
-
-def test_features_tuned_on_a_list_are_kept_with_what_they_are_made_from(dev, tmp_path):
-    """Twin: AdaGrad as the paper sets it, on the list with its phrase pairs; another seed, release or list is tuned anew."""
-    write_store(dev[:8], tmp_path / "test.nbest")
-    (tmp_path / "systems").mkdir()
-    config = {"inputs": {"test": {"path": tmp_path / "test.nbest", "sha256": "x"}}, "options": {"seed": 3}, "version": "0"}
-    page = SimpleNamespace(folder=SimpleNamespace(path=tmp_path), config=config)
-    found = paper_page._tuned(page, "test")
-    nbest, _ = featurize(dev[:8], FeaturePlan.of("pt", TEMPLATES, min_count=1), seed=3)
-    model = fit(
-        parse_systems("base-PRO,base/adagrad:paper")[1], nbest, None, {}, CompareOptions(search="none", metric="bleu", seed=3)
-    )
-    assert found == sorted(name for name, w in model.weights.items() if w and name.startswith("pt:")) != []
-    file = tmp_path / "systems" / "tuned-on-test.json"
-    kept = json.loads(file.read_text())
-    assert kept == {"made_from": {"sha256": "x", "seed": 3, "version": "0"}, "features": found}
-    for text, again in ((json.dumps({**kept, "features": ["pt:a|b"]}), ["pt:a|b"]), ("[]", found), ('{"features": []}', found)):
-        file.write_text(text)
-        assert paper_page._tuned(page, "test") == again
 
 
 @pytest.mark.quick

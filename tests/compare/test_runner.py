@@ -18,7 +18,6 @@ from boostfeat.compare import runner, tasks
 from boostfeat.compare.comparison_options import CompareOptions, as_words
 from boostfeat.compare.runner import Folder, compare, settings
 from boostfeat.compare.systems import SYSTEMS, parse_systems
-from boostfeat.compare.tasks import KeptFits
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import digest, read_bytes
 from boostfeat.features.options import ResourceFiles
@@ -155,24 +154,6 @@ def test_the_config_whole(run, lists):
     }
 
 
-def test_what_a_list_with_features_is_made_from(run, lists):
-    """All of what changes it: the lists, seed, release, and gain, least count and files where they are not the usual ones."""
-    inputs = {which: {"sha256": which.upper(), "path": path} for which, path in lists.items()}
-    folder, usual = Folder(Path("run")), CompareOptions(seed=3)
-    assert folder.made_from("base", "test", inputs, OPTIONS) == {"inputs": ["TEST"]}
-    made = {"inputs": ["DEV", "TEST"], "seed": 3, "version": __version__}
-    assert folder.made_from("large", "test", inputs, usual) == made
-    assert folder.made_from("large", "test", inputs, replace(usual, gain="chrf", min_count=2)) == {**made, "gain": "chrf", "min_count": 2}  # fmt: skip
-    assert folder.made_from("large", "test", inputs, replace(usual, gain="a", metric="bleu"))["gain"] == "a"
-    assert folder.made_from("al", "test", inputs, usual) == made
-    assert folder.list_of("al", "dev", inputs) == "run/features/al/dev.nbest"
-    assert folder.list_of("base", "dev", inputs) == lists["dev"]
-    assert folder.list_of("large", "dev", inputs) == "run/features/large/dev.nbest"
-    mark = json.loads((run[0] / "features" / "al" / "test.json").read_text())
-    sha256 = [hashlib.sha256(Path(lists[which]).read_bytes()).hexdigest() for which in ("dev", "test")]
-    assert {name: mark[name] for name in mark if name != "code"} == {**made, "inputs": sha256, "min_count": 1}
-
-
 def test_files_that_templates_read(tmp_path):
     """As flags, and as digests; those of two or of several files as well."""
     for name in "abcde":
@@ -256,15 +237,6 @@ def test_what_is_scored_again(run, lists, monkeypatch):
     compare(lists, folder, replace(OPTIONS, metrics="ter,chrf"))
     assert scored == ["kbmira", "decoder", "decoder", "kbmira", "al/pro"]
     assert "chrf" in state_of(folder, "kbmira")["scores"][1]["select"]
-
-
-def test_a_fit_is_looked_for_here_and_then_beside(tmp_path):
-    """Folders beside come in the order of their names, this one never among them; a copy is made of what they have only."""
-    for name in ("b", "a", "c"):
-        (tmp_path / name / "fits").mkdir(parents=True)
-    (tmp_path / "b" / "deep" / "fits").mkdir(parents=True)
-    kept = KeptFits.of(tmp_path / "b")
-    assert kept == KeptFits(tmp_path / "b" / "fits", (tmp_path / "a" / "fits", tmp_path / "c" / "fits"))
 
 
 def test_lists_have_to_be_files_with_sentences(lists, tmp_path):

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from boostfeat.boosting.options import recipe
-from boostfeat.compare.comparison_options import RowOptions
 from boostfeat.compare.runner import CompareOptions
 from boostfeat.compare.systems import (
     BASE,
@@ -18,14 +17,11 @@ from boostfeat.compare.systems import (
     METHODS,
     SYSTEMS,
     Fit,
-    Stage,
     System,
-    ablation_systems,
     boost_options,
     choose,
     fit,
     parse_systems,
-    split_changes,
     stages,
 )
 from boostfeat.core.errors import InputError
@@ -66,14 +62,6 @@ def test_every_method_has_a_grid_that_it_takes():
     assert set(GRIDS) == {*METHODS, "decoder"}
     assert any("leaves" in stage.grid for stage in stages(*parse_systems("boost-local:paper")))
     assert not any("leaves" in stage.grid for stage in stages(*parse_systems("boost-local:paper:linear")))
-
-
-@pytest.mark.quick
-@pytest.mark.parametrize(("option", "low"), [("runs", 1), ("rounds", 0), ("trials", 1), ("seed", 0)])
-def test_limits_of_compare(option, low):
-    assert getattr(CompareOptions(**{option: low}), option) == low
-    with pytest.raises(InputError, match=f"{option}: expected {low} or more, found {low - 1}"):
-        CompareOptions(**{option: low - 1})
 
 
 def test_mbr_is_pro_with_its_weights_scaled(dev, select):
@@ -168,17 +156,3 @@ def test_the_metric_of_a_gain(kind):
     assert [kind(gain=gain).metric for gain in ("adequacy", "bleu", "chrf")] == ["adequacy", "bleu-sbp", "chrf"]
     assert kind(gain="chrf", metric="ter").metric == "ter"
     assert [learnt(gain) for gain in ("adequacy", "bleu", "chrf")] == [{"gain": "adequacy"}, {}, {"gain": "chrf"}]
-
-
-def test_names_of_files_and_of_grids():
-    assert System("large/boost-local:max_leaves=3:l2=1e-3+x").slug == "large_boost-local_max_leaves_3_l2_1e-3+x"
-    stage = Stage({"a": (1, 2), "b": ("x", "y")}, "pro")
-    assert stage.points({"a": 9, "d": 4}) == [{"a": a, "d": 4, "b": b} for a in (1, 2) for b in ("x", "y")]
-    assert stage.to_json() == {"grid": {"a": (1, 2), "b": ("x", "y")}, "method": "pro"}
-    assert Stage({}).to_json() == {"grid": {}}
-    assert split_changes(parse_systems("decoder,base/mira:c=2:pick=last:online")[1]) == (
-        {"c": 2.0},
-        RowOptions(pick="last", online=True),
-    )
-    assert [s.name for s in ablation_systems()][:2] == ["base-PRO", "boost-local"]
-    assert ablation_systems()[-1] == parse_systems("boost-local:paper")[0]

@@ -13,11 +13,9 @@ from toy_trees import stump
 from boostfeat.compare import systems
 from boostfeat.compare.comparison_options import CompareOptions
 from boostfeat.compare.paper_page import KINDS
-from boostfeat.compare.runner import active_features, settings
 from boostfeat.compare.systems import Fit, Fitted, System, parse_systems
 from boostfeat.compare.table import Rows, tabulate
-from boostfeat.compare.tasks import KeptFits, fit_task, reported, scores_of
-from boostfeat.features import TEMPLATES, FeaturePlan, featurize
+from boostfeat.compare.tasks import KeptFits, reported, scores_of
 from boostfeat.lists.build import Builder, HypRecord, UnitRecord, attach
 from boostfeat.lists.choices import Scorer, decoder_choice, oracle_choice
 from boostfeat.lists.nbest import NBest
@@ -110,14 +108,6 @@ def test_fits_are_kept_once_and_taken_over(tmp_path):
     assert other.find(made) is None
 
 
-def test_what_workers_give_is_rounded(tmp_path):
-    """Seconds to milliseconds, megabytes to tenths."""
-    task = fit_task(Fit(system("kbmira"), {}, 0), {}, {}, CompareOptions(), KeptFits.of(tmp_path))
-    found = task.keep((Model({"a": 1.0}).to_json(), 12.3456, 1.23456), 12.3456)
-    assert (found.select, found.seconds, found.peak_mb) == (12.3456, 1.235, 12.3)
-    assert task.known() == found
-
-
 @pytest.mark.parametrize(
     ("share", "fold", "sizes"),
     [(1.0, -1, (40, 40)), (0.25, -1, (10, 40)), (0.01, -1, (1, 40)), (1.0, 0, (27, 13)), (1.0, 2, (27, 13))],
@@ -160,35 +150,6 @@ def test_a_row_of_two_runs(dev):
     assert (row["p_value"], row["model"], row["choice"], row["seconds"], row["search_seconds"]) == (None, None, "c", 1.5, 2.5)
 
 
-@pytest.mark.parametrize(("gain", "told"), [("bleu", {}), ("adequacy", {"gain": "adequacy"}), ("chrf", {"gain": "chrf"})])
-def test_settings_of_a_system(gain, told):
-    found = settings(system("kbmira"), CompareOptions(gain=gain, runs=2, seed=3), {"dev": "x"})
-    assert {name: found[name] for name in found if name == "gain"} == told
-    assert (found["dev"], found["runs"], found["seed"], found["boosting"], "min_count" in found) == ("x", 2, 3, None, False)
-    assert settings(system("kbmira"), CompareOptions(min_count=2), {})["min_count"] == 2
-
-
-def test_curves_of_few_epochs(tmp_path):
-    """The mean change of dev from epoch to epoch: of one epoch 0, of 10 and 13 it is 3."""
-    for devs, change in (((10.0,), "0.00"), ((10.0, 13.0), "3.00"), ((10.0, 13.0, 12.0), "2.00")):
-        history = [{"dev": d, "prediction": d - 1, "oracle": d + 1} for d in devs]
-        model = SimpleNamespace(history=history, config={"oracle": "lu", "prediction": "pb"})
-        paper = SimpleNamespace(rows={"LU/PB": "", "MERT": "", "LU/PB extended": ""})
-        page = SimpleNamespace(paper=paper, model=lambda label, model=model: model, folder=SimpleNamespace(path=tmp_path))
-        header, rows = KINDS["curves"](page, None)
-        assert header == ["epoch", "LU/PB"]
-        assert rows == [
-            *([str(k), f"{d:.1f} ({d - 1:.1f} to {d + 1:.1f})"] for k, d in enumerate(devs, 1)),
-            ["mean change", change],
-        ]
-
-
-def test_weights_that_are_not_0_by_template(dev):
-    listed, _ = featurize(dev[:3], FeaturePlan.of("length", TEMPLATES))
-    weights = {"LM0": 1.0, dev.unit_names[0]: -1.0, dev.unit_names[1]: 0.0, "unknown": 2.0, "len.src": 1.0, "len.tgt": 0.5}
-    assert active_features(Model(weights), listed) == {"decoder": 3, "length": 2}
-
-
 def test_units_of_a_hypothesis_that_fits_a_page():
     """Two to eight; of those, the shortest where trees say as much. One of nine would show more, one of one less."""
     sizes = (0, 1, 9, 8, 2)
@@ -207,17 +168,6 @@ def test_units_of_a_hypothesis_that_fits_a_page():
     assert KINDS["units"](none, SimpleNamespace(rows=["boost"])) == (["value"], [])
     whole = SimpleNamespace(model=lambda label: Model({}, trees, level="global"), list_of=lambda label, which: nbest)
     assert KINDS["units"](whole, SimpleNamespace(rows=["boost"])) == (["value"], [])
-
-
-def test_a_short_way_to_the_oracle_is_one(dev):
-    """Half a point is a way as any other; of an error rate it goes down, and a way that goes up is none."""
-    scorer = Scorer(dev)
-    chosen = decoder_choice(dev)
-    for metric, step, gap in (("bleu", 0.5, True), ("ter", -0.5, True), ("bleu", -0.5, False), ("ter", 0.5, False)):
-        by = scorer.metric(metric)
-        now = scorer.score(chosen, by).score
-        found = scores_of(scorer, chosen, CompareOptions(metric=metric), (now - 2 * step, now - step))["scores"]["oracle_gap"]
-        assert found == (pytest.approx(2.0) if gap else None)
 
 
 def test_p_values_of_two_systems_of_two_runs(dev):
