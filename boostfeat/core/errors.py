@@ -23,7 +23,7 @@ class InputError(ValueError):
 class FormatError(InputError):
     """A file is not what it should be: *where: expected ..., found ...; what to do*."""
 
-    def __init__(self, where: str, *, expected: str, found: str, fix: str) -> None:
+    def __init__(self, where: str, *, expected: str, found: str, fix: str = "repair or remove this line") -> None:
         self.where, self.expected, self.found, self.fix = where, expected, found, fix
         expected, found, fix = (plain(part, LONGEST) for part in (expected, found, fix))
         super().__init__(f"{where}: expected {expected}, found {found}; {fix}")

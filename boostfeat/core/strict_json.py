@@ -76,24 +76,39 @@ def typed(obj: Any, shape: type[T], where: str, *, fix: str) -> T:
     try:
         return msgspec.convert(obj, shape)
     except msgspec.ValidationError as error:
-        what, _, place = re.sub(r"`(\w+)`", lambda m: _KINDS.get(m[1], m[1]), str(error)).partition(" - at `$")
-        place = place.strip("`").removeprefix(".")
-        expected, comma, found = what.removeprefix("Expected ").partition(", got ")
-        if not comma and what.startswith("Expected"):  # "Expected a whole number >= 1"
-            found = "another"
-        elif not comma:  # a missing or unknown key, a value that is not allowed
-            expected, found = "what boostfeat writes there", what[:1].lower() + what[1:]
+        place, expected, found = in_words(error)
         raise FormatError(f"{where}: {place}" if place else where, expected=expected, found=found, fix=fix) from None
+
+
+def in_words(error: msgspec.MsgspecError) -> tuple[str, str, str]:
+    """Return the place of an error of msgspec ("" for the whole), what was expected there and what was found."""
+    what, _, place = str(error).partition(" - at `$")
+    place = place.strip("`").removeprefix(".")
+    if missing := re.fullmatch(r"Object missing required field `(.*)`", what):
+        return place, f"the key {missing[1]!r}", "none"
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", what):
+        return place, "only keys that boostfeat knows", repr(unknown[1])
+    if other := re.fullmatch(r"Expected `([^`]*)`(.*?)(?:, got `?([^`]*)`?)?", what):  # "Expected `int` >= 1" finds nothing
+        kinds = " or ".join(_KINDS.get(kind, kind) for kind in other[1].split(" | "))
+        return place, kinds + other[2], _KINDS.get(other[3], other[3] or "another")
+    return place, "what boostfeat writes there", what[:1].lower() + what[1:]
+
+
+def parsed(text: str | bytes, where: str, *, fix: str, expected: str = "JSON") -> Any:
+    """Parse the JSON of a file; what is wrong with it is one line that names its place."""
+    try:
+        return parse_json(text)
+    except ValueError as error:
+        found = str(error)
+        if isinstance(error, json.JSONDecodeError):
+            line = f"line {error.lineno} " if error.lineno > 1 else ""
+            found = f"{error.msg}: {line}column {error.colno}"
+        raise FormatError(where, expected=expected, found=found, fix=fix) from None
 
 
 def load_json(path: str | Path, shape: type[T], *, expected: str, fix: str) -> T:
     """Read a JSON file as a struct or another type; a file without any, or of another shape, is one line."""
-    try:
-        obj = parse_json(decode(read_bytes(path), str(path)))
-    except FormatError:
-        raise
-    except ValueError as error:
-        raise FormatError(str(path), expected=expected, found=str(error), fix=fix) from None
+    obj = parsed(decode(read_bytes(path), str(path)), str(path), fix=fix, expected=expected)
     return typed(obj, shape, str(path), fix=fix)
 
 

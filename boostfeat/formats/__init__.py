@@ -32,7 +32,7 @@ READERS: dict[str, str] = {  # modules, with the function if it is not ``read``;
     "mlm-scoring": "neural_lists:read_mlm_scoring",
     "sockeye": "neural_lists:read_sockeye",
     "vosk": "neural_lists:read_vosk",
-    "openai": "openai",
+    "openai": "neural_lists:read_openai",
     "plf": ".search.graphs.plf",
     "htk-slf": ".search.graphs.htk_slf",
     "cdec-forest": ".search.graphs.cdec_forest",

@@ -11,10 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from math import nan
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -22,25 +19,16 @@ import pyarrow.compute as pc
 
 from ..core.arrays import F64, I32, offsets
 from ..core.errors import FormatError, clip, counted
-from ..core.files import read_chunks
-from ..core.text import may_be_number
+from ..core.files import decode, read_chunks
+from .fields import floats
 
 MAX_LOG10 = 1e30  # sums over a sentence stay finite
-
-
-@dataclass
-class _Section:
-    """N-grams of one order, as pieces of the file come."""
-
-    order: int
-    ids: list[I32] = field(default_factory=list)  # [m, n] numbers of words
-    logp: list[F64] = field(default_factory=list)  # [m] log10
-    backoff: list[F64] = field(default_factory=list)  # [m] log10
-    size: int = 0
+DAMAGED = "the file is cut short or damaged: write or copy it again"
+Ngrams = tuple[I32, F64, F64]  # numbers of words [m, n], log10 p [m], log10 backoff [m]
 
 
 def _pieces(path: str) -> Iterator[tuple[int, list[bytes], bytes]]:
-    """(number of the first line, lines, the mark after them): marks start with a backslash, b"" is none."""
+    """Yield (number of the first line, lines, the mark after them): marks start with a backslash, b"" is none."""
     number = 1
     for chunk in read_chunks(path):
         lines = chunk[:-1].split(b"\n")
@@ -52,120 +40,91 @@ def _pieces(path: str) -> Iterator[tuple[int, list[bytes], bytes]]:
         number += len(lines)
 
 
-def read_arpa(path: str, vocab: dict[str, int]) -> tuple[list[I32], list[F64], list[F64]]:
-    """Word numbers [m, n], log10 p [m] and log10 backoff [m] of every order; OUT vocab, in the order of the unigrams."""
-    counts: list[int] = []
-    sections: list[_Section] = []
-    has_head, number = False, 1
+def _bad(path: str, number: int, expected: str, found: bytes | str, fix: str = DAMAGED) -> FormatError:
+    return FormatError(f"{path}:{number}", expected=expected, found=clip(found) if isinstance(found, bytes) else found, fix=fix)
 
-    def bad(
-        at: int, expected: str, found: object, fix: str = "the file is cut short or damaged: write or copy it again"
-    ) -> FormatError:
-        return FormatError(
-            f"{path}:{at}", expected=expected, found=clip(found) if isinstance(found, bytes) else str(found), fix=fix
-        )
+
+def read_arpa(path: str, vocab: dict[str, int]) -> tuple[list[I32], list[F64], list[F64]]:
+    """Return the n-grams of every order, as Ngrams; OUT vocab, in the order of the unigrams."""
+    counts: list[int] = []
+    orders: list[list[Ngrams]] = []  # by order, pieces of the file
+    n_marks, number = 0, 1  # marks that were met: \\data\\, \\1-grams:, ...
 
     def check_size() -> None:
-        if sections and sections[-1].size != counts[len(sections) - 1]:
-            expected = f"{counts[len(sections) - 1]} n-grams of order {len(sections)}, as the head says"
-            raise bad(number, expected, sections[-1].size)
+        if orders and (size := sum(len(logp) for _, logp, _ in orders[-1])) != counts[len(orders) - 1]:
+            expected = f"{counts[len(orders) - 1]} n-grams of order {len(orders)}, as the head says"
+            raise _bad(path, number, expected, str(size))
 
     for first, lines, mark in _pieces(path):
         number = first + len(lines)
-        if sections:
-            _read_ngrams(lines, first, bad, vocab, sections[-1])
-        elif has_head:
-            counts += _read_counts(lines, first, bad, len(counts))
+        if n_marks == 1:
+            counts += _read_counts(path, lines, first, len(counts))
+        elif orders:
+            orders[-1].append(_read_ngrams(path, lines, first, vocab, len(orders)))
         elif filled := [line for line in lines if line.strip()]:
-            raise bad(first, "\\data\\ at the start", filled[0], "give an ARPA file: KenLM's binary ones cannot be read")
+            fix = "give an ARPA file: KenLM's binary ones cannot be read"
+            raise _bad(path, first, "\\data\\ at the start", filled[0], fix)
         if not mark:
             continue
-        if has_head and not counts:
-            raise bad(number, "ngram 1=COUNT after \\data\\", mark)
+        if n_marks == 1 and not counts:
+            raise _bad(path, number, "ngram 1=COUNT after \\data\\", mark)
         check_size()
-        is_all = has_head and len(sections) == len(counts)
-        expected = "\\end\\" if is_all else f"\\{len(sections) + 1}-grams:" if has_head else "\\data\\"
+        is_all = n_marks > len(counts)
+        expected = "\\data\\" if not n_marks else "\\end\\" if is_all else f"\\{n_marks}-grams:"
         if mark != expected.encode():
-            raise bad(number, expected, mark)
-        if is_all:
-            ids, logp, backoff = ([np.concatenate(getattr(s, name)) for s in sections] for name in ("ids", "logp", "backoff"))
-            return ids, logp, backoff
-        if has_head:
-            empty = np.zeros(0)
-            sections.append(_Section(len(sections) + 1, [np.zeros((0, len(sections) + 1), np.int32)], [empty], [empty]))
-        has_head = True
+            raise _bad(path, number, expected, mark)
+        if n_marks and is_all:
+            ids, logp, backoff = zip(*(map(np.concatenate, zip(*pieces, strict=True)) for pieces in orders), strict=True)
+            return [*ids], [*logp], [*backoff]
+        orders += [[]] if n_marks else []
+        n_marks += 1
     check_size()
-    raise bad(number, "\\end\\ after the last n-gram" if has_head else "\\data\\ at the start", "the end of the file")
+    raise _bad(path, number, "\\end\\ after the last n-gram" if n_marks else "\\data\\ at the start", "the end of the file")
 
 
-def _read_counts(lines: list[bytes], first: int, bad: Callable[..., FormatError], n_known: int) -> list[int]:
-    """The numbers of ``ngram 1=16977`` and so on."""
+def _read_counts(path: str, lines: list[bytes], first: int, n_before: int) -> list[int]:
+    """Return the numbers of ``ngram 1=16977`` and so on."""
     counts: list[int] = []
-    for at, line in enumerate(lines, first):
+    for number, line in enumerate(lines, first):
         if line.strip():
             order, _, size = line.strip().removeprefix(b"ngram ").partition(b"=")
-            if not (size.strip().isdigit() and len(size) < 20 and order.strip() == b"%d" % (n_known + len(counts) + 1)):
-                raise bad(at, f"ngram {n_known + len(counts) + 1}=COUNT", line)
+            following = n_before + len(counts) + 1
+            if not (size.strip().isdigit() and len(size) < 20 and order.strip() == b"%d" % following):
+                raise _bad(path, number, f"ngram {following}=COUNT", line)
             counts.append(int(size))
     return counts
 
 
-def _read_ngrams(lines: list[bytes], first: int, bad: Callable[..., FormatError], vocab: dict[str, int], out: _Section) -> None:
-    """Read lines ``log10 p, n words, perhaps log10 backoff`` to OUT out; unigrams join the vocab."""
-    n = out.order
+def _read_ngrams(path: str, lines: list[bytes], first: int, vocab: dict[str, int], n: int) -> Ngrams:
+    """Read lines ``log10 p, n words, perhaps log10 backoff``; unigrams join the vocab."""
     at = np.array([i for i, line in enumerate(lines) if line.strip()], np.int64)
+    layout = f"log10 of a probability, {counted(n, 'word')} and perhaps a backoff"
+
+    def refuse(wrong: np.ndarray, expected: str) -> None:
+        if wrong.any():
+            k = at[np.argmax(wrong)]  # the first
+            raise _bad(path, first + k, expected, lines[k])
+
     try:
         text = pa.array([lines[i] for i in at], pa.binary()).cast(pa.string())
     except pa.ArrowInvalid:
-        wrong = next(i for i in at if not _is_utf8(lines[i]))
-        raise bad(first + wrong, "UTF-8 text", lines[wrong], "convert the file with iconv") from None
-    fields = pc.ascii_split_whitespace(pc.ascii_trim_whitespace(text))
-    ptr = offsets(fields.value_lengths().to_numpy(zero_copy_only=False))
-    size, values = np.diff(ptr), fields.flatten()
-    layout = f"log10 of a probability, {counted(n, 'word')} and perhaps a backoff"
-    if (wrong := (size <= n) | (size > n + 2)).any():
-        raise bad(first + (k := at[np.argmax(wrong)]), layout, lines[k])  # the first
-    logp, backoff = np.empty(len(at)), np.zeros(len(at))
+        for i in at:
+            decode(lines[i], f"{path}:{first + i}")  # raises, and names the line
+        raise
+    words = pc.ascii_split_whitespace(pc.ascii_trim_whitespace(text))
+    ptr = offsets(words.value_lengths().to_numpy(zero_copy_only=False))
+    size, values = np.diff(ptr), words.flatten()
+    refuse((size <= n) | (size > n + 2), layout)
     has_backoff = size == n + 2
-    for column, rows, places in (
-        (logp, np.arange(len(at)), ptr[:-1]),
-        (backoff, np.flatnonzero(has_backoff), ptr[1:][has_backoff] - 1),
-    ):
-        column[rows] = _numbers(values.take(pa.array(places)))
-    if (wrong := ~(np.abs(logp) < MAX_LOG10) | (logp > 0) | ~(np.abs(backoff) < MAX_LOG10)).any():  # also NaN
-        raise bad(first + (k := at[np.argmax(wrong)]), layout, lines[k])
-    words = values.take(pa.array((ptr[:-1, None] + np.arange(1, n + 1)).ravel()))
+    logp, backoff = floats(values.take(pa.array(ptr[:-1]))), np.zeros(len(at))
+    backoff[has_backoff] = floats(values.take(pa.array(ptr[1:][has_backoff] - 1)))
+    refuse(~(np.abs(logp) < MAX_LOG10) | (logp > 0) | ~(np.abs(backoff) < MAX_LOG10), layout)  # also NaN
+    names = values.take(pa.array((ptr[:-1, None] + np.arange(1, n + 1)).ravel()))
     if n == 1:
-        for i, word in enumerate(words.to_pylist()):
-            if vocab.setdefault(word, number := len(vocab)) != number:
-                raise bad(first + at[i], "each unigram once", lines[at[i]])
-    ids = pc.fill_null(pc.index_in(words, value_set=pa.array(list(vocab), pa.string())), -1).to_numpy(zero_copy_only=False)
+        n_before = len(vocab)
+        numbers = np.array([vocab.setdefault(name, len(vocab)) for name in names.to_pylist()], np.int64)
+        refuse(numbers != n_before + np.arange(len(at)), "each unigram once")
+    ids = pc.fill_null(pc.index_in(names, value_set=pa.array(list(vocab), pa.string())), -1).to_numpy(zero_copy_only=False)
     ids = ids.astype(np.int32).reshape(-1, n)
-    if (wrong := (ids < 0).any(axis=1)).any():
-        raise bad(first + (k := at[np.argmax(wrong)]), "words that are unigrams of the model", lines[k])
-    out.ids.append(ids)
-    out.logp.append(logp)
-    out.backoff.append(backoff)
-    out.size += len(at)
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        return bool(line.decode() or True)
-    except UnicodeDecodeError:
-        return False
-
-
-def _numbers(text: Any) -> F64:
-    """[m] the numbers of strings, NaN where one is none."""
-    try:
-        return text.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid:
-        return np.array([_number(value) for value in text.to_pylist()])
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text) if may_be_number(text) else nan
-    except ValueError:
-        return nan
+    refuse((ids < 0).any(axis=1), "words that are unigrams of the model")
+    return ids, logp, backoff

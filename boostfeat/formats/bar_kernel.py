@@ -18,7 +18,7 @@ _K1, _K2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0x9E3779B97F4A7C15)
 NONE = np.int64(-1)  # a number or a place that there is not
 _1, _8 = np.uint64(1), np.uint64(8)  # positions are unsigned: numba need not look for negative ones
 _ONES = np.uint64(0x0101010101010101)
-_HIGHS, _LOWS, _NEWLINES, _BARS = (_ONES * np.uint64(byte) for byte in (0x80, 0x7F, 10, 124))
+_LOWS, _NEWLINES, _BARS = (_ONES * np.uint64(byte) for byte in (0x7F, 10, 124))
 _TENS = np.array([10.0**k for k in range(23)])  # all exact
 _MOST = 100  # the largest power of ten in the tables
 _POWERS = [Fraction(10) ** k for k in range(-_MOST, _MOST + 1)]
@@ -114,8 +114,8 @@ def _product(a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def starts_with(buf, begin, end, word, a, b):  # type: ignore[no-untyped-def]
-    return begin + b - a <= end and same_bytes(buf, begin, word, a, b - a)
+def starts_with(buf, begin, end, word):  # type: ignore[no-untyped-def]
+    return begin + len(word) <= end and same_bytes(buf, begin, word, 0, len(word))
 
 
 @kernel
@@ -136,13 +136,8 @@ def same_bytes(a, i, b, j, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def read_digits(buf, begin, end):  # type: ignore[no-untyped-def]
-    """(whole number, position after it); position -1 if there is none of up to nine digits."""
-    return _digits(buf, begin, end, 9)
-
-
-@kernel
-def _digits(buf, begin, end, most):  # type: ignore[no-untyped-def]
+def read_digits(buf, begin, end, most=9):  # type: ignore[no-untyped-def]
+    """(whole number, position after it); position -1 if there is none of up to so many digits."""
     value, first, stop = np.int64(0), np.uint64(begin), np.uint64(min(end, begin + most))
     i = first
     while i < stop and is_digit(buf[i]):
@@ -235,38 +230,25 @@ def _flags(word, sign):  # type: ignore[no-untyped-def]
 def find_marks(buf, words, ends, bars):  # type: ignore[no-untyped-def]
     """Find the ends of lines (into OUT ends) and bars (into OUT bars) of a text; ``words`` are its bytes, eight together.
 
-    Returns how many there are of both, the place of the first NUL (else -1), and whether all bytes are ASCII.
+    Returns how many there are of both. The last word may go beyond the text.
     """
-    n_ends, n_bars, nul, high = 0, 0, NONE, np.uint64(0)
+    n_ends, n_bars = 0, 0
     for k in range(len(words)):
         word = words[np.uint64(k)]
-        high |= word
         found = _flags(word, _NEWLINES) | _flags(word, _BARS)
         while found:
             lowest = found & (~found + _1)
             found ^= lowest
             i = 8 * k + np.int64(((lowest - _1) & _ONES) * _ONES >> np.uint64(56)) - 1  # the bytes below it, and itself
+            if i >= len(buf):
+                break
             if buf[np.uint64(i)] == 10:
                 ends[n_ends] = i
                 n_ends += 1
             else:
                 bars[n_bars] = i
                 n_bars += 1
-        if nul < 0 and (word - _ONES) & ~word & _HIGHS:
-            for j in range(8 * k + 7, 8 * k - 1, -1):
-                nul = np.int64(j) if buf[j] == 0 else nul
-    for j in range(8 * len(words), len(buf)):
-        c = buf[j]
-        if c == 10:
-            ends[n_ends] = j
-            n_ends += 1
-        elif c == 124:
-            bars[n_bars] = j
-            n_bars += 1
-        elif c == 0 and nul < 0:
-            nul = np.int64(j)
-        high |= np.uint64(c)
-    return n_ends, n_bars, nul, high & _HIGHS == np.uint64(0)
+    return n_ends, n_bars
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -314,7 +296,7 @@ def _trimmed(buf, i, stop):  # type: ignore[no-untyped-def]
 def read_ids(buf, begin, end, out, odd):  # type: ignore[no-untyped-def]
     """OUT out[n]: whole numbers of up to 18 digits, which slices consist of."""
     for r in range(len(begin)):
-        out[r], i = _digits(buf, begin[r], end[r], 18)
+        out[r], i = read_digits(buf, begin[r], end[r], 18)
         odd[r] |= i != end[r]
 
 
@@ -378,13 +360,13 @@ class Room:
         values = self.array("feature.idx", most, np.int32), self.array("feature.val", most, np.float64)
         return Features._make([table, *labels, *names, np.zeros(3, np.int64), *values])
 
-    def units(self, most: int, n_bytes: int, source_bytes: int) -> UnitTable:
-        """Place for so many units, whose texts come from so many bytes."""
+    def units(self, most: int, n_bytes: int, source: Source) -> UnitTable:
+        """Place for so many units, whose texts come from so many bytes and from source sentences."""
         table = self.array("units", 1 << max(14, (2 * most - 1).bit_length()), np.int32)
         table[:] = -1
         hashes = [self.array(f"units.hash{k}", most, np.uint64) for k in range(2)]
         texts = []
-        for name, n in (("tgt", n_bytes), ("src", source_bytes), ("align", n_bytes)):
+        for name, n in (("tgt", n_bytes), ("src", most * min(source.longest, 4096)), ("align", n_bytes)):
             texts += [self.array(f"units.{name}", n, np.uint8), self.array(f"units.{name}_ptr", most + 1)]
             texts[-1][0] = 0
         lengths = [self.array(f"units.{name}_len", most, np.int32) for name in ("src", "tgt")]
@@ -507,8 +489,8 @@ def find_repeats(counts, idx, n_names, odd):  # type: ignore[no-untyped-def]
 # is how many there are. Texts stand one after the other: text k is tgt[tgt_ptr[k]:tgt_ptr[k + 1]].
 UnitTable = namedtuple("UnitTable", "n table hash hash2 tgt tgt_ptr src src_ptr align align_ptr src_len tgt_len score")
 
-# Source sentences: token t of sentence s is text[start[t]:end[t]] for t in ptr[s]:ptr[s + 1].
-Source = namedtuple("Source", "text ptr start end")
+# Source sentences: token t of sentence s is text[start[t]:end[t]] for t in ptr[s]:ptr[s + 1]; the longest has so many bytes.
+Source = namedtuple("Source", "text ptr start end longest")
 
 
 @kernel
@@ -519,6 +501,17 @@ def find_unit(table, hash1, hash2, h1, h2):  # type: ignore[no-untyped-def]
     while table[slot] >= 0 and (hash1[table[slot]] != h1 or hash2[table[slot]] != h2):
         slot = (slot + _1) & mask
     return slot
+
+
+@kernel
+def put_unit(units, text, tgt, tgt_end, source, src, src_end, n_src, score):  # type: ignore[no-untyped-def]
+    """Put down a unit behind the others, all but its links; returns the number of its target words."""
+    u = units.n[0]
+    units.tgt_ptr[u + 1], n_tgt = put_words(text, tgt, tgt_end, units.tgt, units.tgt_ptr[u])
+    units.src_ptr[u + 1] = put_bytes(source.text, src, src_end, units.src, units.src_ptr[u])
+    units.src_len[u], units.tgt_len[u], units.score[u] = n_src, n_tgt, score
+    units.n[0] += 1
+    return n_tgt
 
 
 @kernel

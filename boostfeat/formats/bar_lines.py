@@ -66,7 +66,7 @@ class BarLines:
     block: Block
     room: Room  # for what is needed while these lines are parsed
     buf: Array
-    bars: I64  # where all bars are
+    bars: I64  # where all bars are, and the end of the block
     number: I64  # [n] of the lines in the block, from 1
     line: I64  # [n, 2] where lines begin and end
     first: I64  # [n] the first field of each line
@@ -79,19 +79,21 @@ class BarLines:
     before: int = 0  # lines of the file before the block
 
     @classmethod
-    def of_block(cls, path: str, block: Block, room: Room, *, is_first: bool) -> BarLines:
-        buf = np.frombuffer(block.data, np.uint8)[: block.end]
+    def of_block(cls, path: str, block: Block, room: Room, *, is_first: bool = False) -> BarLines:
+        in_words = -(-block.end // 8) * 8  # bytes
+        whole = np.frombuffer(block.data if len(block.data) >= in_words else block.data + bytes(8), np.uint8)
+        buf, words = whole[: block.end], whole[:in_words].view(np.uint64)
         start = len(BOM_UTF8) if is_first and block.data.startswith(BOM_UTF8) else 0
-        ends, bars = room.array("ends", block.end), room.array("bars", block.end)
-        n, n_bars, nul, is_ascii = find_marks(buf, buf[: block.end // 8 * 8].view(np.uint64), ends, bars)
-        ends, bars = ends[:n], bars[:n_bars]
+        ends, bars = room.array("ends", block.end), room.array("bars", block.end + 1)
+        n, n_bars = find_marks(buf, words, ends, bars)
+        bars[n_bars] = block.end  # one behind all fields
+        ends, bars = ends[:n], bars[: n_bars + 1]
         ptr = np.empty(n + 1, np.int64)
         begin, end, first_bar = (room.array(f"fields.{k}", n + n_bars // 3 + 1) for k in range(3))
-        find_fields(buf, start, ends, bars, ptr, begin, end, first_bar)
+        find_fields(buf, start, ends, bars[:-1], ptr, begin, end, first_bar)
         n_fields, first = np.diff(ptr), ptr[:-1]
         line = np.stack([np.append(start, ends[:-1] + 1), ends], axis=1) if n else np.zeros((0, 2), np.int64)
-        valid = min(nul if nul >= 0 else block.end, block.end if is_ascii else valid_utf8(block))
-        odd = ends >= valid
+        odd = np.full(n, not _is_text(block))
         lines = cls(path, block, room, buf, bars, 1 + np.arange(n), line, first, n_fields, begin, end, first_bar, odd, n)
         blank = (n_fields == 1) & (begin[first] == end[first])
         return lines.take(~blank) if blank.any() else lines
@@ -118,23 +120,22 @@ class BarLines:
         at = np.where(has, self.first + own, self.first)
         return self.begin[at], np.where(has, self.end[at], self.begin[at])
 
-    def has_bars(self, k: int) -> Array:
-        """[n] whether field k, which all lines but odd ones have, has a bar in it."""
-        at = np.where(self.n_fields > k, self.first + k, self.first)
-        begin, end = self.begin[at], self.end[at]
-        bar = np.minimum(self.first_bar[at], max(len(self.bars) - 1, 0))
-        return (self.bars[bar] >= begin) & (self.bars[bar] < end) if len(self.bars) else np.zeros(len(self), bool)
+    def first_bars(self, k: int) -> I64:
+        """[n] of the bars, the first one from field k on; all lines but odd ones have it."""
+        return self.first_bar[self.first + np.minimum(k, self.n_fields - 1)]
 
     def ids(self) -> I64:
         out = np.zeros(len(self), np.int64)
         read_ids(self.buf, *self.field(0), out, self.odd)
         return out
 
-    def wanted(self, sent: I64, options: ReadOptions) -> Array:
-        """[n] lines that a reader has to look at: odd ones, and those of the first hypotheses of each sentence."""
+    def wanted(self, options: ReadOptions) -> tuple[BarLines, I64]:
+        """Return the lines that a reader has to look at, and their sentences: odd ones, and the first hypotheses of each."""
+        sent = self.ids()
         starts = np.flatnonzero(np.diff(sent, prepend=-1))
         rank = np.arange(len(sent)) - np.repeat(starts, np.diff(np.append(starts, len(sent))))
-        return self.odd | (rank < (len(sent) if options.size is None else options.size))
+        wanted = self.odd | (rank < (len(sent) if options.size is None else options.size))
+        return self.take(wanted), sent[wanted]
 
     def numbers(self, at: Slices) -> F64:
         """[n] numbers, NaN where a slice is empty."""
@@ -183,17 +184,17 @@ def unit_columns(units: UnitTable, features: NamedValues) -> UnitColumns:
     return UnitColumns._make([*columns, *numbers, *features])
 
 
-def valid_utf8(block: Block) -> int:
-    """Return where a block has its first byte that is not UTF-8, else its end."""
+def _is_text(block: Block) -> bool:
+    """Tell whether a block is UTF-8 without NUL; if not, Python says in which line it is not."""
+    if block.data.find(b"\0", 0, block.end) >= 0:
+        return False
     ptr, data = pa.py_buffer(np.array([0, block.end])), pa.py_buffer(memoryview(block.data))
     try:
-        pa.LargeStringArray.from_buffers(1, ptr, data).validate(full=True)
+        if not block.data.isascii():
+            pa.LargeStringArray.from_buffers(1, ptr, data).validate(full=True)
     except pa.ArrowInvalid:
-        try:
-            block.text().decode()
-        except UnicodeDecodeError as error:
-            return error.start
-    return block.end
+        return False
+    return True
 
 
 def last_sentence(data: bytearray, end: int) -> int:
@@ -206,32 +207,35 @@ def last_sentence(data: bytearray, end: int) -> int:
     return start
 
 
-def source_tokens(sentences: Sequence[str]) -> Source:
-    """Source sentences as kernels have them."""
-    tokens = [split_words(sentence) for sentence in sentences]
+def source_tokens(sentences: Sequence[str] | None) -> Source:
+    """Return source sentences as kernels have them."""
+    tokens = [split_words(sentence) for sentence in sentences or ()]
     text = "".join(f"{word} " for own in tokens for word in own).encode()
     end = np.flatnonzero(np.frombuffer(text, np.uint8) == 32)
-    start = np.append(0, end[:-1] + 1)[: len(end)]
-    return Source(np.frombuffer(text or b" ", np.uint8), offsets(np.array([len(own) for own in tokens], np.int64)), start, end)
+    start, ptr = np.append(0, end[:-1] + 1)[: len(end)], offsets(np.array([len(own) for own in tokens], np.int64))
+    longest = max((len(sentence.encode()) for sentence in sentences or ()), default=0)
+    return Source(np.frombuffer(text or b" ", np.uint8), ptr, start, end, longest)
 
 
-def parsed_blocks(
-    path: str | Path, options: ReadOptions, parse: Callable[[BarLines], tuple[BarLines, T]]
-) -> Iterator[tuple[BarLines, T]]:
-    """The lines of each block, with what ``parse`` makes of them, in order; those ahead are parsed in threads meanwhile."""
+Columns = Callable[[BarLines, I64], HypColumns]  # of lines and their sentences
+
+
+def _columns_of_blocks(path: str | Path, options: ReadOptions, columns_of: Columns) -> Iterator[tuple[BarLines, HypColumns]]:
+    """Yield the wanted lines of each block and their columns, in order; those ahead are parsed in threads meanwhile."""
     spare: list[bytearray] = []
     rooms: list[Room] = []  # of threads that are done with a block
     before = 0
 
-    def of_block(k: int, block: Block) -> tuple[BarLines, T]:
+    def parse(k: int, block: Block) -> tuple[BarLines, HypColumns]:
         room = rooms.pop() if rooms else Room()
-        found = parse(BarLines.of_block(str(path), block, room, is_first=k == 0))
+        lines, sent = BarLines.of_block(str(path), block, room, is_first=k == 0).wanted(options)
+        columns = columns_of(lines, sent)
         rooms.append(room)
-        return found
+        return lines, columns
 
-    for lines, found in _in_threads(of_block, enumerate(read_blocks(path, BLOCK_BYTES, last_sentence, spare)), options.threads):
+    for lines, columns in _in_threads(parse, enumerate(read_blocks(path, BLOCK_BYTES, last_sentence, spare)), options.threads):
         lines.before = before
-        yield lines, found
+        yield lines, columns
         before += lines.n_lines
         spare.append(lines.block.data)
 
@@ -255,28 +259,22 @@ def _in_threads(task: Callable[..., T], items: Iterable[tuple[int, Block]], thre
 
 
 def read_bar_list(
-    path: str | Path,
-    options: ReadOptions,
-    columns_of: Callable[[BarLines], tuple[BarLines, HypColumns]],
-    parse_line: Callable[[str, str], HypRecord],
+    path: str | Path, options: ReadOptions, columns_of: Columns, parse_line: Callable[[str, str], HypRecord]
 ) -> NBest:
     """Read a list by columns; lines that are odd by ``parse_line`` (line, where)."""
     builder = Builder(options)
-    for lines, columns in parsed_blocks(path, options, columns_of):
+    for lines, columns in _columns_of_blocks(path, options, columns_of):
         base = builder.add_units(columns.units)
         for odd, after in pairwise([-1, *np.flatnonzero(lines.odd).tolist(), len(lines)]):
             beyond = np.flatnonzero(columns.sent[odd + 1 : after] >= (sys.maxsize if options.first is None else options.first))
             last = odd + 1 + int(beyond[0]) if len(beyond) else after
             builder.add_hyps(columns, odd + 1, last, base, lines.where)
-            if last < after or (after < len(lines) and not add_line(builder, lines, after, parse_line)):
+            if last < after:
+                return builder.finish()
+            text = lines.text(after) if after < len(lines) else ""
+            if text.strip() and not builder.take([parse_line(text, lines.where(after))]):
                 return builder.finish()
     return builder.finish()
-
-
-def add_line(builder: Builder, lines: BarLines, row: int, parse_line: Callable[[str, str], HypRecord]) -> bool:
-    """Give a builder the hypothesis of an odd line; False where its sentence is not wanted."""
-    text, where = lines.text(row), lines.where(row)
-    return text.isspace() or builder.take([parse_line(text, where)])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -324,16 +322,12 @@ def read_labelled(path: str | Path, options: ReadOptions, *, layout: Layout) -> 
             features=read_features(parts[layout.features], where),
         )
 
-    return read_bar_list(path, options, partial(_columns, options=options, layout=layout), record)
+    return read_bar_list(path, options, partial(_columns, layout=layout), record)
 
 
-def _columns(lines: BarLines, options: ReadOptions, layout: Layout) -> tuple[BarLines, HypColumns]:
-    sent = lines.ids()
-    wanted = lines.wanted(sent, options)
-    lines, sent = lines.take(wanted), sent[wanted]
+def _columns(lines: BarLines, sent: I64, layout: Layout) -> HypColumns:
     lines.odd |= (lines.n_fields < layout.least) | (lines.n_fields > (layout.most or lines.n_fields))
     text_ptr, text, _ = lines.words(lines.field(1))
     features, score = lines.features(lines.field(layout.features)), lines.numbers(lines.field(layout.score))
     none, no_units = np.zeros(0, np.int32), np.zeros(len(lines), np.int64)
-    texts = string_column(text_ptr, text)
-    return lines, HypColumns(sent, texts, score, *features, no_units, none, none, none, UnitColumns.none())
+    return HypColumns(sent, string_column(text_ptr, text), score, *features, no_units, none, none, none, UnitColumns.none())

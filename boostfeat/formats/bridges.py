@@ -26,7 +26,7 @@ from ..core.text import ascii_words
 from ..lists.build import ReadOptions, with_own_lines
 from ..lists.nbest import NBest
 from ..lists.tokens import DECODER_SCORE, END_OF_SENTENCE, TokenBuilder, TokenHyp, attention
-from .openai import CUT, ENTROPY, LOWEST, MARGIN, NAME, as_piece
+from .neural_lists import CUT, ENTROPY, LOWEST, MARGIN, NAME, as_piece
 
 Lines = Sequence[str] | None
 References = Sequence[str | Sequence[str]] | None

@@ -10,10 +10,13 @@ from pathlib import Path
 from unicodedata import normalize
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from ..core.arrays import offsets
-from ..core.errors import FormatError, InputError, clip_json, counted
+from ..core.errors import FormatError, InputError, counted
 from ..core.files import read_head, read_lines
+from ..core.strict_json import typed
 from ..core.text import BLANKS, split_words
 from ..lists.build import ReadOptions, attach, with_tokenizer
 from ..lists.joining import TokenNumbers, plain_tokens
@@ -23,8 +26,8 @@ from ..lists.pieces import MARKS, has_marks, scheme_of, scheme_of_lines
 from ..lists.store import MAGIC, read_store
 from ..lists.words import tokenise
 from . import GRAPHS, detect, read, read_all
-from .json_objects import numbers_of, objects, texts_of
 from .lines import read_systems
+from .neural_lists import Number, objects
 
 PLAIN = ReadOptions()
 LINES = ("lines", "opennmt", "nemo")
@@ -213,7 +216,13 @@ def warn_of_pieces(nbest: NBest, warn: Callable[[str], None]) -> None:
 # Files that ``join`` reads besides files of numbers: tokens with numbers, and other lists
 # ---------------------------------------------------------------------------------------------------------------------
 
-VALUES = ("logprobs", "log_probs", "scores", "values")  # keys of the numbers, the first that is there
+
+class _Tokens(Struct):
+    tokens: list[str]
+    logprobs: list[Number] | None = None
+    log_probs: list[Number] | None = None
+    scores: list[Number] | None = None
+    values: list[Number] | None = None
 
 
 def read_other(path: str, *, threads: int, warn: Callable[[str], None]) -> NBest:
@@ -230,20 +239,14 @@ def read_tokens(path: str) -> TokenNumbers:
     texts: list[list[str]] = []
     values: list[list[float]] = []
     for where, row in objects(path):
-        key = next((key for key in VALUES if key in row), "")
-        if not key or "tokens" not in row:
-            raise FormatError(
-                where, expected=f"the keys 'tokens' and one of {', '.join(VALUES)}", found=clip_json(list(row)), fix="add them"
-            )
-        texts.append(texts_of(row["tokens"], where, "'tokens'"))
-        values.append(numbers_of(row[key], where, f"{key!r}"))
-        if len(values[-1]) not in (len(texts[-1]), len(texts[-1]) + 1):
-            raise FormatError(
-                where,
-                expected=f"a number for each of {counted(len(texts[-1]), 'token')}",
-                found=str(len(values[-1])),
-                fix="repair or remove it",
-            )
+        tokens, *columns = astuple(typed(row, _Tokens, where, fix="repair or remove it"))
+        numbers: list[float] | None = next((column for column in columns if column is not None), None)
+        if numbers is None or len(numbers) not in (len(tokens), len(tokens) + 1):
+            keys = ", ".join(_Tokens.__struct_fields__[1:])
+            expected = f"a number for each of {counted(len(tokens), 'token')} under one of {keys}"
+            raise FormatError(where, expected=expected, found=str(len(numbers or ())), fix="repair or remove it")
+        texts.append(tokens)
+        values.append(numbers)
     plain = plain_tokens(texts)
     for own, numbers in zip(plain, values, strict=True):
         own += [""] * (len(numbers) - len(own))  # the end of the sentence

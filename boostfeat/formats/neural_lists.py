@@ -1,53 +1,144 @@
-"""Lists of speech recognisers and of sockeye, each in the way of its tool. Words are units."""
+"""Lists of speech recognisers, of sockeye and of OpenAI-style servers, each in the way of its tool. Words are units.
+
+Most are JSON: an array of objects, an object a line, or objects one after the other. What a tool has to say is a struct here;
+keys beside that are named in one warning.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
 from itertools import islice
-from math import nan
+from math import exp, nan
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
-from ..core.errors import FormatError, clip_json, counted
-from ..core.text import normal, split_words
+from msgspec import Meta, Struct
+
+from ..core.errors import FormatError, counted
+from ..core.files import decode, read_bytes, read_head, read_lines
+from ..core.strict_json import parsed, typed
+from ..core.text import BLANKS, ascii_words, normal, split_words
 from ..lists.build import ReadOptions, with_own_lines
 from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenHyp
-from .json_objects import Keys, are_numbers, as_number, get, key_values, numbers_of, objects, texts_of
+from .fields import number
+
+FIX = "repair or remove it"
+Number = Annotated[float, Meta(ge=-1e300, le=1e300)]  # a few of them have a finite sum
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Objects
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def objects(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (place, object) of every object of a file."""
+    first_line = read_head(path, whole_line=True).removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0].strip()
+    if first_line.startswith(b"[") or first_line == b"{":
+        rows = _values(decode(read_bytes(path).removeprefix(b"\xef\xbb\xbf"), str(path)), str(path))
+    else:
+        lines = ((f"{path}:{n}", line) for n, line in read_lines(path) if line.strip())
+        rows = ((where, parsed(line, where, fix=FIX)) for where, line in lines)
+    empty = True
+    for where, row in rows:
+        empty = False
+        yield where, typed(row, dict[str, Any], where, fix=FIX)
+    if empty:
+        raise FormatError(str(path), expected="an n-best list", found="no objects", fix="check what wrote it")
+
+
+def _values(text: str, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield (place, value) of the items of an array, or of values that follow each other over any number of lines."""
+    decoder, at, n = json.JSONDecoder(), 0, 0
+    while begin := re.compile(r"\S").search(text, at):
+        at, where = begin.start(), path if begin[0] == "[" else f"{path}: object {n}"
+        try:
+            end = decoder.raw_decode(text, at)[1]
+        except (ValueError, RecursionError):
+            end = len(text)  # the strict parser says what is wrong
+        value = parsed(text[at:end], where, fix=FIX)
+        yield from ((f"{path}: [{k}]", item) for k, item in enumerate(value)) if isinstance(value, list) else ((where, value),)
+        at, n = end, n + 1
+
+
+class _List(NamedTuple):
+    """Hypotheses of one object, and what else it says of the sentence."""
+
+    hyps: Iterable[TokenHyp]
+    source: str = ""
+    ref: str | None = None
+
+
+Unread = Counter[str]  # keys that no struct has, and how many objects have them
+
+
+def _read(
+    list_of: Callable[[int, str, dict[str, Any], Unread], _List],
+    path: str | Path,
+    options: ReadOptions,
+    *,
+    rows: Iterable[tuple[str, dict[str, Any]]] | None = None,
+    ranked: bool = True,
+) -> NBest:
+    """Read a file by a function that makes a list of (sentence, place, object); tell which keys were not read."""
+    builder, sources, refs, unread = TokenBuilder(options, ranked=ranked), list[str](), list[list[str]](), Unread()
+    for sent, (where, row) in enumerate(islice(rows or objects(path), options.first)):
+        builder.sentence(sent, where)
+        found = list_of(sent, where, row, unread)
+        for hyp in found.hyps:
+            builder.add(hyp)
+        sources.append(found.source)
+        refs.append([] if found.ref is None else [found.ref])
+    if unread:
+        shown = ", ".join(f"{key!r} of {n:,}" for key, n in unread.most_common(8))
+        options.warn(f"{path}: keys that are not read: {shown} objects")
+    return with_own_lines(builder.finish(), source=sources, refs=refs, threads=options.threads)
+
+
+def _note(unread: Unread, row: dict[str, Any], *known: Container[str]) -> None:
+    unread.update(key for key in row if not any(key in names for names in known))
+
+
+def _columns(row: dict[str, Any], n: int, known: Container[str], where: str) -> dict[str, list[float]]:
+    """Return the lists of an object that have a number for each of n texts, unless they are known by name."""
+    found = {k: v for k, v in row.items() if k not in known and isinstance(v, list) and len(v) == n > 0 and _are_numbers(v)}
+    return typed(found, dict[str, list[Number]], where, fix=FIX)
+
+
+def _are_numbers(values: Iterable[Any]) -> bool:
+    """Tell whether all values are numbers of JSON, which truth values are not."""
+    return {*map(type, values)} <= {int, float}
+
 
 # ---------------------------------------------------------------------------------------------------------------------
 # HyPoradise
 # ---------------------------------------------------------------------------------------------------------------------
 
-SCORES = ("am_score", "score")  # the decoder's own, the first that is there
+
+class _HyPoradise(Struct):
+    input: list[str]
+    output: str | None = None
+    id: Any = None
 
 
-def read_hyporadise(path: str | Path, options: ReadOptions) -> NBest:
-    """HyPoradise's lists of speech recognisers: ``[{"input": [texts], "output": reference, "am_score": [numbers]}, ...]``.
+def _hyporadise(sent: int, where: str, row: dict[str, Any], unread: Unread) -> _List:
+    """Make a list of HyPoradise's ``{"input": [texts], "output": reference, "am_score": [numbers]}``.
 
     Every key with a number for each text is a feature; am_score, else score, is the decoder's. The texts are best first: Rank and
-    First. Sentences are numbered in the order of the file; ``id`` is not kept. Words are units.
+    First. Sentences are numbered in the order of the file; ``id`` is not kept.
     """
-    builder, refs = TokenBuilder(options, ranked=True), []
-    keys = Keys(options, ("id", "input", "output"))
-    for sent, (where, row) in enumerate(islice(objects(path), options.first)):
-        texts = texts_of(get(row, "input", list, where), where, "'input'")
-        columns = {key: numbers_of(value, where, f"{key!r}") for key, value in row.items() if is_column(value, len(texts))}
-        keys.see({key: value for key, value in row.items() if key not in columns})
-        scores = next((columns[name] for name in SCORES if name in columns), [nan] * len(texts))
-        builder.sentence(sent, where)
-        for k, text in enumerate(texts):
-            features = {name: column[k] for name, column in columns.items()}
-            builder.add(TokenHyp(sent, normal(text), where, scores[k], features))
-        refs.append([get(row, "output", str, where)] if "output" in row else [])
-    keys.tell(path)
-    nbest = builder.finish()
-    return with_own_lines(nbest, source=[""] * len(nbest), refs=refs, threads=options.threads)
-
-
-def is_column(value: Any, n: int) -> bool:
-    """Whether a value is a list of numbers, one for each of n texts."""
-    return isinstance(value, list) and len(value) == n > 0 and are_numbers(value)
+    found = typed(row, _HyPoradise, where, fix=FIX)
+    columns = _columns(row, len(found.input), (), where)
+    _note(unread, row, columns, _HyPoradise.__struct_fields__)
+    features = [{name: column[k] for name, column in columns.items()} for k in range(len(found.input))]
+    scores = [own.get("am_score", own.get("score", nan)) for own in features]
+    texts = zip(map(normal, found.input), scores, features, strict=True)
+    return _List([TokenHyp(sent, text, where, score, own) for text, score, own in texts], ref=found.output)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -57,34 +148,40 @@ def is_column(value: Any, n: int) -> bool:
 _HYP = re.compile(r"hyp_([0-9]{1,9})")
 
 
+class _Utterance(Struct):
+    ref: str | None = None
+
+
+class _Text(Struct):
+    text: str
+
+
 def read_mlm_scoring(path: str | Path, options: ReadOptions) -> NBest:
-    """Lists as mlm-scoring and HypR have them: ``{"utt": {"hyp_1": {"score": -1.2, "text": "..."}, ..., "ref": "..."}, ...}``.
+    rows = ((f"{where}: {utt}", found) for where, row in objects(path) for utt, found in row.items())
+    nbest = _read(_mlm_scoring, path, replace(options, first=None), rows=rows)
+    if not nbest.n_hyps:
+        found = "utterances without hypotheses"
+        raise FormatError(str(path), expected='utterances with "hyp_1", "hyp_2", ...', found=found, fix="check what wrote it")
+    return nbest
+
+
+def _mlm_scoring(sent: int, where: str, row: Any, unread: Unread) -> _List:
+    """Make a list of an utterance ``{"hyp_1": {"score": -1.2, "text": "..."}, ..., "ref": "..."}``, as HypR has them too.
 
     Every number beside a text is a feature; ``score`` is the decoder's. Hypotheses are in the order of their numbers, best
-    first: Rank and First. Sentences are numbered in the order of the file. Words are units.
+    first: Rank and First. Sentences are numbered in the order of the file.
     """
-    builder, refs = TokenBuilder(options, ranked=True), []
-    keys = Keys(options, ("text", "ref"))
-    utterances = [(f"{where}: {utt}", utt, found) for where, row in objects(path) for utt, found in row.items()]
-    for sent, (where, utt, _) in enumerate(utterances):
-        own = get({utt: utterances[sent][2]}, utt, dict, where)
-        named = sorted((int(match[1]), key) for key in own if (match := _HYP.fullmatch(key)))
-        keys.see({key: value for key, value in own.items() if not _HYP.fullmatch(key)})
-        builder.sentence(sent, where)
-        for _, key in named:
-            hyp = get(own, key, dict, where)
-            numbers = {k: v for k, v in hyp.items() if isinstance(v, int | float) and not isinstance(v, bool)}
-            keys.see({k: v for k, v in hyp.items() if k not in numbers})
-            features = {k: as_number(v, where, f"{key}.{k}") for k, v in numbers.items()}
-            text = get(hyp, "text", str, f"{where}: {key}")
-            builder.add(TokenHyp(sent, normal(text), where, features.get("score", nan), features))
-        refs.append([get(own, "ref", str, where)] if "ref" in own else [])
-    if not any(_HYP.fullmatch(key) for _, _, own in utterances if isinstance(own, dict) for key in own):
-        found = clip_json([utt for _, utt, _ in utterances])
-        raise FormatError(str(path), expected='utterances with "hyp_1", "hyp_2", ...', found=found, fix="check what wrote it")
-    keys.tell(path)
-    nbest = builder.finish()
-    return with_own_lines(nbest, source=[""] * len(nbest), refs=refs, threads=options.threads)
+    found = typed(row, _Utterance, where, fix=FIX)
+    named = sorted((int(match[1]), key) for key in row if (match := _HYP.fullmatch(key)))
+    _note(unread, row, _Utterance.__struct_fields__, {key for _, key in named})
+    hyps = []
+    for _, key in named:
+        text = typed(row[key], _Text, f"{where}: {key}", fix=FIX).text
+        numbers = {name: value for name, value in row[key].items() if _are_numbers([value])}
+        _note(unread, row[key], numbers, _Text.__struct_fields__)
+        features = typed(numbers, dict[str, Number], f"{where}: {key}", fix=FIX)
+        hyps.append(TokenHyp(sent, normal(text), where, features.get("score", nan), features))
+    return _List(hyps, ref=found.ref)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -92,41 +189,212 @@ def read_mlm_scoring(path: str | Path, options: ReadOptions) -> NBest:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def read_vosk(path: str | Path, options: ReadOptions) -> NBest:
-    """Vosk's results, one an utterance: ``{"alternatives": [{"confidence": 297.05, "text": "..", "result": [...]}]}``.
+class _VoskWord(Struct):
+    word: str | None = None
+    start: Number | None = None
+    end: Number | None = None
+    conf: Number | None = None
+
+
+class _VoskText(Struct):
+    text: str
+    confidence: Number | None = None
+    result: list[_VoskWord] = []
+
+
+class _Vosk(Struct):
+    alternatives: list[_VoskText]
+
+
+_VOSK = {name for kind in (_Vosk, _VoskText, _VoskWord) for name in kind.__struct_fields__}
+
+
+def _vosk(sent: int, where: str, row: dict[str, Any], unread: Unread) -> _List:
+    """Make a list of Vosk's ``{"alternatives": [{"confidence": 297.05, "text": "..", "result": [...]}]}``.
 
     ``confidence`` is a feature and the decoder's score; alternatives are best first: Rank and First. Words are units with the
     numbers that ``result`` (``[{"start", "end", "word"}]``) gives them: ``conf`` where there is one, and ``seconds``. A result
     without alternatives is a list of one.
     """
-    builder = TokenBuilder(options, ranked=True)
-    keys = Keys(options, ("alternatives", "text", "result", "confidence", "word", "start", "end", "conf"))
-    for sent, (where, row) in enumerate(islice(objects(path), options.first)):
-        keys.see(row)
-        builder.sentence(sent, where)
-        for hyp in get(row, "alternatives", list, where) if "alternatives" in row else [row]:
-            hyp = get({"alternative": hyp}, "alternative", dict, where)
-            keys.see(hyp)
-            text = normal(get(hyp, "text", str, where))
-            score = as_number(hyp["confidence"], where, "'confidence'") if "confidence" in hyp else nan
-            features = {"confidence": score} if score == score else {}
-            words = [get({"word": w}, "word", dict, where) for w in get(hyp, "result", list, where)] if "result" in hyp else []
-            for word in words:
-                keys.see(word)
-            builder.add(TokenHyp(sent, text, where, score, features, signals=_word_numbers(words, text, where)))
-    keys.tell(path)
-    return builder.finish()
+    rows, hyps = row if "alternatives" in row else {"alternatives": [row]}, []
+    for found in typed(rows, _Vosk, where, fix=FIX).alternatives:
+        text, score = normal(found.text), nan if found.confidence is None else found.confidence
+        features = {} if found.confidence is None else {"confidence": score}
+        signals = _word_numbers(found.result) if [word.word for word in found.result] == split_words(text) else {}
+        hyps.append(TokenHyp(sent, text, where, score, features, signals=signals))
+    words = [word for one in rows["alternatives"] for word in one.get("result", ())]
+    for own in (rows, *rows["alternatives"], *words):
+        _note(unread, own, _VOSK)
+    return _List(hyps)
 
 
-def _word_numbers(words: list[dict[str, Any]], text: str, where: str) -> dict[str, list[float]]:
-    if [word.get("word") for word in words] != split_words(text):
-        return {}
-    out = {}
-    if all("conf" in word for word in words):
-        out["conf"] = [as_number(word["conf"], where, "'conf'") for word in words]
-    if all("start" in word and "end" in word for word in words):
-        out["seconds"] = [as_number(w["end"], where, "'end'") - as_number(w["start"], where, "'start'") for w in words]
-    return out
+def _word_numbers(words: list[_VoskWord]) -> dict[str, list[float]]:
+    """Return the numbers that all words have."""
+    conf = [word.conf for word in words if word.conf is not None]
+    seconds = [word.end - word.start for word in words if word.start is not None and word.end is not None]
+    return {name: values for name, values in (("conf", conf), ("seconds", seconds)) if len(values) == len(words)}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# sockeye
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class _Sockeye(Struct):
+    translation: str | None = None
+    translations: list[str] | None = None
+    score: Number | list[Number] | None = None
+    scores: list[Number | list[Number]] | None = None
+    text: str = ""
+    reference: str | None = None
+    sentence_id: Any = None
+
+
+def _sockeye(sent: int, where: str, row: dict[str, Any], unread: Unread) -> _List:
+    """Make a list of sockeye's ``--output-type json``: ``sentence_id, translation(s), score(s)`` and what the input had.
+
+    Scores are negative log-probabilities, the lower the better; the feature ``score`` and the decoder's score are their
+    negatives, those of target factors score_1, score_2, ... Keys of the input that have a number for each translation are
+    features, ``text`` is the source and ``reference`` the reference. A line is a sentence, in the order of the file.
+    """
+    found, known = typed(row, _Sockeye, where, fix=FIX), _Sockeye.__struct_fields__
+    texts = found.translations if found.translation is None or found.translations is not None else [found.translation]
+    if texts is None:
+        raise FormatError(where, expected="the key 'translations' or 'translation'", found="none", fix=FIX)
+    columns = _columns(row, len(texts), known, where)
+    _note(unread, row, columns, known)
+    scores: Sequence[float | list[float]] = [[]] * len(texts) if found.score is None else [found.score]
+    scores = scores if found.scores is None else found.scores
+    if len(scores) != len(texts):
+        raise FormatError(where, expected=f"scores of {counted(len(texts), 'translation')}", found=str(len(scores)), fix=FIX)
+    hyps = []
+    for k, text in enumerate(texts):
+        factors = own if isinstance(own := scores[k], list) else [own]
+        features = {("score" if f == 0 else f"score_{f}"): -value for f, value in enumerate(factors)}
+        features |= {name: column[k] for name, column in columns.items()}
+        hyps.append(TokenHyp(sent, normal(text), where, features.get("score", nan), features))
+    return _List(hyps, found.text, found.reference)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# OpenAI-style servers
+# ---------------------------------------------------------------------------------------------------------------------
+
+LOWEST = -100.0  # servers say -9999 where a token is not among those they keep
+NAME, MARGIN, ENTROPY, CUT = "logprob", "logprob.margin", "logprob.entropy", "Cut"
+_PIECE = dict.fromkeys(map(ord, " \t\n\r\v\f"), "▁")
+
+
+class _Top(Struct, gc=False):
+    token: str
+    logprob: Number
+
+
+class _Token(Struct, gc=False):
+    token: str
+    logprob: Number
+    bytes: list[Annotated[int, Meta(ge=0, lt=256)]] | None = None
+    top_logprobs: list[_Top] | None = None
+
+
+class _Logprobs(Struct):
+    content: list[_Token] | None = None
+    tokens: list[str] = []
+    token_logprobs: list[Number | None] = []
+
+
+class _Message(Struct):
+    content: str
+
+
+class _Choice(Struct):
+    message: _Message | None = None
+    text: str | None = None
+    logprobs: _Logprobs | None = None
+    finish_reason: str | None = None
+
+
+class _Answer(Struct):
+    choices: list[_Choice]
+
+
+def read_openai(path: str | Path, options: ReadOptions) -> NBest:
+    """Read answers of OpenAI-style servers, one an input: ``{"choices": [{"message": {"content": ".."}, "logprobs": ..}]}``.
+
+    Token log-probabilities (``logprobs.content[].logprob``, or ``tokens`` and ``token_logprobs`` of completions) are units with
+    the feature ``logprob``; top_logprobs give ``logprob.margin`` (to the best other token) and ``logprob.entropy`` (of those
+    listed). The decoder's score is the sum. ``Cut`` is 1 where the answer ended at the longest length. Batches' ``response.body``
+    is looked into.
+    """
+    n_low = 0
+
+    def answers(sent: int, where: str, row: dict[str, Any], unread: Unread) -> _List:
+        nonlocal n_low
+        for key in ("response", "body"):
+            row = row[key] if "choices" not in row and isinstance(row.get(key), dict) else row
+        hyps = []
+        for k, choice in enumerate(typed(row, _Answer, where, fix=FIX).choices):
+            hyp, low = _answer(sent, choice, f"{where}: choices[{k}]")
+            hyps.append(hyp)
+            n_low += low
+        return _List(hyps)
+
+    nbest = _read(answers, path, replace(options, subwords="spm"), ranked=False)
+    if n_low:
+        options.warn(f"{path}: {n_low} log-probabilities below {LOWEST:g} (servers' -9999 for 'not listed') count as {LOWEST:g}")
+    return nbest
+
+
+def _answer(sent: int, choice: _Choice, where: str) -> tuple[TokenHyp, int]:
+    """Return a hypothesis, and how many of its log-probabilities are too low to mean anything."""
+    text = choice.message.content if choice.message else choice.text
+    if text is None:
+        raise FormatError(where, expected="a message or a text", found="none", fix=FIX)
+    tokens = _tokens(choice.logprobs or _Logprobs(), where)
+    texts = [*map(_token_text, tokens)]
+    kept = [k for k, token in enumerate(texts) if token]  # an end of text has no bytes
+    features = {CUT: float(choice.finish_reason == "length")}
+    if not kept:
+        return TokenHyp(sent, as_piece(" " + " ".join(ascii_words(text))), where, nan, features), 0
+    values = [max(tokens[k].logprob, LOWEST) for k in kept]
+    signals = _signals(values, [tokens[k].top_logprobs or [] for k in kept]) if all(t.top_logprobs for t in tokens) else {}
+    pieces = " ".join(as_piece(texts[k]) for k in kept)
+    hyp = TokenHyp(sent, pieces, where, sum(values), features, {NAME: values}, signals, text=text)
+    return hyp, sum(tokens[k].logprob < LOWEST for k in kept)
+
+
+@lru_cache(1 << 16)
+def as_piece(token: str) -> str:
+    """Return a token of plain text as SentencePiece would write it: blanks are ▁."""
+    return token.translate(_PIECE)
+
+
+def _tokens(found: _Logprobs, where: str) -> list[_Token]:
+    if found.content is not None:
+        return found.content
+    if len(found.tokens) != len(found.token_logprobs):
+        expected = f"{counted(len(found.tokens), 'number')} in 'token_logprobs'"
+        raise FormatError(where, expected=expected, found=str(len(found.token_logprobs)), fix=FIX)
+    return [_Token(token, value or 0.0) for token, value in zip(found.tokens, found.token_logprobs, strict=True)]
+
+
+def _token_text(row: _Token) -> str:
+    """Return the text of a token; parts of characters as <0xE2>."""
+    try:
+        return bytes(row.bytes or ()).decode() or row.token
+    except UnicodeDecodeError:
+        return "".join(chr(b) if b < 128 else f"<0x{b:02X}>" for b in row.bytes or ())
+
+
+def _signals(values: list[float], tops: list[list[_Top]]) -> dict[str, list[float]]:
+    """Return margins and entropies of tokens by the alternatives that the server listed."""
+    margins, entropies = [], []
+    for value, top in zip(values, tops, strict=True):
+        listed = sorted((max(v, LOWEST) for v in {one.token: one.logprob for one in top}.values()), reverse=True)
+        others = listed[1:] if listed[0] <= value else listed[:1]
+        margins.append(value - others[0] if others else 0.0)
+        entropies.append(-sum(exp(min(v, 0.0)) * v for v in listed))
+    return {MARGIN: margins, ENTROPY: entropies}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -141,74 +409,51 @@ def is_folder(path: str | Path) -> bool:
 
 
 def read_espnet(path: str | Path, options: ReadOptions) -> NBest:
-    """A folder that ESPnet's recognition wrote: ``1best_recog/{text,score,...}``, ``2best_recog/...``, with ``utt value`` lines.
+    """Read a folder that ESPnet's recognition wrote: ``1best_recog/{text,score}``, ``2best_recog/...``, with ``utt value`` lines.
 
     Sentences are the utterances in the order of ``1best_recog/text``; hypotheses are best first: Rank and First. ``score`` (often
-    ``tensor(-3.2)``) is a feature and the decoder's score. Words of ``text`` are units.
+    ``tensor(-3.2)``) is a feature and the decoder's score.
     """
     folders = sorted((int(m[1]), f) for f in Path(path).glob("*best_recog") if (m := _FOLDER.fullmatch(f.name)))
     if not is_folder(path):
         raise FormatError(str(path), expected="a folder with 1best_recog/text", found="none", fix="name ESPnet's output folder")
-    texts = [key_values(folder / "text") for _, folder in folders]
-    scores = [key_values(folder / "score") if (folder / "score").is_file() else {} for _, folder in folders]
+    texts = [_key_values(folder / "text") for _, folder in folders]
+    scores = [_key_values(folder / "score") if (folder / "score").is_file() else {} for _, folder in folders]
     unknown = sorted({utt for own in texts for utt in own} - texts[0].keys())
     if unknown:
         options.warn(f"{path}: {len(unknown)} utterances that 1best_recog/text lacks are not read, {unknown[0]!r} the first")
     unscored = [utt for own, score in zip(texts, scores, strict=True) for utt in own if utt in texts[0] and utt not in score]
     if unscored and any(scores):
-        options.warn(
-            f"{path}: {counted(len(unscored), 'hypothesis')} without a score, which counts as 0, {unscored[0]!r} the first"
-        )
+        n = counted(len(unscored), "hypothesis")
+        options.warn(f"{path}: {n} without a score, which counts as 0, {unscored[0]!r} the first")
     builder = TokenBuilder(options, ranked=True)
     places = [(f"{folder / 'text'}: ", f"{folder / 'score'}: ") for _, folder in folders]  # paths take longer to join than lines
     for sent, utt in enumerate(texts[0]):
         for (in_text, in_score), own, score in zip(places, texts, scores, strict=True):
             if utt in own:
-                value = as_number(score[utt], in_score + utt, "the score") if utt in score else nan
+                value = _tensor(score[utt], in_score + utt) if utt in score else nan
                 features = {"score": value} if value == value else {}
                 builder.add(TokenHyp(sent, normal(own[utt]), in_text + utt, value, features))
     return builder.finish()
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# sockeye
-# ---------------------------------------------------------------------------------------------------------------------
-
-KNOWN = ("sentence_id", "translation", "translations", "score", "scores", "text", "reference")
+def _tensor(text: str, where: str) -> float:
+    """Return a number, also that of ``tensor(-3.2)``, as PyTorch prints one."""
+    return number(text.removeprefix("tensor(").split(",")[0].rstrip(")"), where, "the score")
 
 
-def read_sockeye(path: str | Path, options: ReadOptions) -> NBest:
-    """sockeye's ``--output-type json``: an object a line with ``sentence_id, translation(s), score(s)`` and what the input had.
-
-    Scores are negative log-probabilities, the lower the better; the feature ``score`` and the decoder's score are their
-    negatives, those of target factors score_1, score_2, ... Keys of the input that have a number for each translation are
-    features, ``text`` is the source and ``reference`` the reference. A line is a sentence, in the order of the file.
-    """
-    builder, sources, refs = TokenBuilder(options), [], []
-    keys = Keys(options, KNOWN)
-    for sent, (where, row) in enumerate(islice(objects(path), options.first)):
-        one = "translations" not in row
-        texts = [get(row, "translation", str, where)] if one else texts_of(row["translations"], where, "'translations'")
-        columns = {k: numbers_of(v, where, k) for k, v in row.items() if k not in KNOWN and is_column(v, len(texts))}
-        keys.see({key: value for key, value in row.items() if key not in columns})
-        scores = _scores(row, len(texts), where)
-        builder.sentence(sent, where)
-        for k, text in enumerate(texts):
-            features = {("score" if f == 0 else f"score_{f}"): -v for f, v in enumerate(scores[k])}
-            features |= {name: column[k] for name, column in columns.items()}
-            builder.add(TokenHyp(sent, normal(text), where, features.get("score", nan), features))
-        sources.append(get(row, "text", str, where) if "text" in row else "")
-        refs.append([get(row, "reference", str, where)] if "reference" in row else [])
-    keys.tell(path)
-    return with_own_lines(builder.finish(), source=sources, refs=refs, threads=options.threads)
+def _key_values(path: str | Path) -> dict[str, str]:
+    """Read ``key value`` lines, as Kaldi and ESPnet write; a value may be empty."""
+    out: dict[str, str] = {}
+    for n, line in read_lines(path):
+        key, _, value = line.strip(BLANKS).replace("\t", " ").partition(" ")
+        if key in out:
+            raise FormatError(f"{path}:{n}", expected="each utterance once", found=f"{key!r} twice", fix="remove one")
+        if key:
+            out[key] = value.strip(BLANKS)
+    return out
 
 
-def _scores(row: dict[str, Any], n: int, where: str) -> list[list[float]]:
-    """A list of scores, one a factor, for each translation."""
-    found = row.get("scores", [row["score"]] if "score" in row else None)
-    if found is None:
-        return [[] for _ in range(n)]
-    if not isinstance(found, list) or len(found) != n:
-        count = str(len(found)) if isinstance(found, list) else "none"
-        raise FormatError(where, expected=f"scores of {n} translations", found=count, fix="repair or remove it")
-    return [numbers_of(own, where, "'scores'") if isinstance(own, list) else [as_number(own, where, "'scores'")] for own in found]
+read_hyporadise = partial(_read, _hyporadise)
+read_vosk = partial(_read, _vosk)
+read_sockeye = partial(_read, _sockeye, ranked=False)

@@ -204,7 +204,7 @@ BAD = [
         ["--vocab", "{bad}/list.json"],
         'expected a plan that featurize wrote ("boostfeat": "vocab/1"), found another kind of JSON',
     ),
-    (["--vocab", "{bad}/lacks.json"], "missing required field templates"),
+    (["--vocab", "{bad}/lacks.json"], "expected the key 'templates', found none"),
     (["--vocab", "{bad}/kinds.json"], "templates: expected a list, found a whole number"),
     (["--plugin", "{bad}/empty.py"], "expected a function decorated with @template"),
     (["--plugin", "{bad}/known.py"], "template 'length': expected a name of its own"),

@@ -161,7 +161,7 @@ DAMAGED = "the file is cut short or damaged: write or copy it again"
         ("-1 a ü", "-1 a u", f"15: expected words that are unigrams of the model, found '-1 a u'; {DAMAGED}"),
         ("-1 a ü", "-1 u a", f"15: expected words that are unigrams of the model, found '-1 u a'; {DAMAGED}"),
         ("-1 a ü", "-1 a", f"15: expected log10 of a probability, 2 words and perhaps a backoff, found '-1 a'; {DAMAGED}"),
-        ("ü 0", "\udcff 0", "11: expected UTF-8 text, found '-3 � 0'; convert the file with iconv"),
+        ("ü 0", "\udcff 0", "11: expected UTF-8 text, found byte 0xff at column 4; looks like a binary file or another encoding: convert it with iconv"),
         ("\\end\\\nwhat follows\n", "", f"17: expected \\end\\ after the last n-gram, found the end of the file; {DAMAGED}"),
         (ARPA.strip(), "", f"3: expected \\data\\ at the start, found the end of the file; {DAMAGED}"),
     ],

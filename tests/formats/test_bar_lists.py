@@ -21,7 +21,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import formats
 from boostfeat.core.errors import FormatError
-from boostfeat.formats import bar_lines, openai
+from boostfeat.formats import bar_lines
 from boostfeat.formats.bar_lines import BarLines
 from boostfeat.formats.importing import Corpus, import_corpus
 from boostfeat.lists.build import ReadOptions
@@ -325,15 +325,3 @@ def test_compressed_lists_that_were_cut_are_refused(tmp_path, format, ending):
         with pytest.raises(FormatError, match="expected intact compressed data") as found:
             read(path, format, threads=threads)
         assert "\n" not in str(found.value)
-
-
-@pytest.mark.parametrize(
-    ("raw", "text"),
-    [
-        *[([195, 164], "ä"), ([195], "<0xC3>"), ([65, 195], "A<0xC3>"), ([True], "\x01")],
-        *(([odd], "t") for odd in (256, -1, 1.5, "a", 10**30)),
-        *((odd, "t") for odd in (None, [], "ab", {"a": 1})),
-    ],
-)
-def test_bytes_of_openai_tokens(raw, text):
-    assert openai._token({"token": "t", "bytes": raw}, "w") == text

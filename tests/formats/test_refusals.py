@@ -12,9 +12,9 @@ import pytest
 from boostfeat import formats
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.formats.importing import OF_SOME, Corpus, expand, import_corpus
-from boostfeat.formats.json_objects import key_values, objects
 from boostfeat.formats.jsonl import stream
 from boostfeat.formats.lines import read_systems
+from boostfeat.formats.neural_lists import objects
 from boostfeat.lists.build import ReadOptions
 from boostfeat.search.graphs.graph_files import read_graphs
 
@@ -76,17 +76,24 @@ MARIAN = {
     "0 ||| a ||| 0.5,-0.5 ||| F0= 1 ||| 2": ":1: expected weights from 0 to 1, found -0.5",
 }
 JSON = {
-    ("openai", OPENAI % "[1]"): ":1: choices[0]: expected an object for 'logprobs', found '[1]'",
-    ("sockeye", '{"sentence_id": 0, "translations": ["x"], "scores": 3}'): ":1: expected",
+    ("openai", OPENAI % "[1]"): ":1: choices[0].logprobs: expected an object or null, found a list",
+    (
+        "sockeye",
+        '{"sentence_id": 0, "translations": ["x"], "scores": 3}',
+    ): ":1: scores: expected a list or null, found a whole number",
+    (
+        "openai",
+        OPENAI % '{"content": [{"token": "t", "logprob": -1, "bytes": [256]}]}',
+    ): ":1: choices[0].logprobs.content[0].bytes[0]",
     ("sockeye", '{"translation": "x", "translation": "y"}'): ":1: expected JSON, found key 'translation' twice in one object",
     (
         "sockeye",
         '{"translations": ["x"], "scores": [[0.5, %s]]}' % ("1" * 400),
     ): ":1: expected JSON, found a whole number of 400 digits",
-    ("hyporadise", '[{"input": 1, "output": "a"}]'): ": [0]: expected a list for 'input', found '1'",
-    ("hyporadise", '[{"input": ["x", 1]}]'): """: [0]: expected a list of strings for 'input', found '["x", 1]'""",
+    ("hyporadise", '[{"input": 1, "output": "a"}]'): ": [0]: input: expected a list, found a whole number",
+    ("hyporadise", '[{"input": ["x", 1]}]'): ": [0]: input[1]: expected a string, found a whole number",
     ("fairseq", "H-0\t-1\ta\nA-0\t0.5,0.5 x\n"): ":2: expected an alignment like 0-0 1-2, found '0.5,0.5 x'",
-    ("sockeye", '{"translations": ["x"], "scores": ["\u0663"]}'): ":1: expected a finite number for 'scores', found",
+    ("sockeye", '{"translations": ["x"], "scores": ["\u0663"]}'): ":1: scores[0]: expected a number or a list, found a string",
     ("fairseq", "H-0\t-1\ta\nA-0\t0:0\n"): ":2: expected an alignment like 0-0 1-2, found '0:0'",
 }
 HEADER = '{"boostfeat": "nbest/1", "unit_features": ["a"]%s}\n'
@@ -95,14 +102,13 @@ LINES = {
     '{"boostfeat": "model/1", "unit_features": []}\n': ":1: boostfeat: expected 'nbest/1', found 'model/1'; is this an n-best list?",
     HEADER % "": ": expected an n-best list, found no sentences; check what wrote it",
     HEADER % ', "hyp_features": ["b", "b"]': ":1: hyp_features: expected distinct feature names, found 'b' twice",
-    HEADER % ', "sparse_features": ["s", "a"]': ":1: sparse_features: expected names that are not dense as well, found 'a'",
+    HEADER % ', "sparse_features": ["s", "a"]': ":1: sparse_features: expected distinct feature names, found 'a' twice",
     HEADER % ', "lower_is_better": ["r"]'
     + QUALITY % 1: ": header: expected names of quality columns, found 'r'; no hypothesis has it",
-    HEADER % "" + QUALITY % "[1e300, 1e-300]": ": quality.q: expected ratios that are finite, found an infinite one",
-    HEADER % "" + QUALITY % "[1, -1]": ":2: hyps[0].quality.q: expected",
+    HEADER % "" + QUALITY % "[1e300, 1e-300]": ": quality.q: expected finite ratios, found an infinite one",
     **{
         HEADER % "" + QUALITY % value: ":2: hyps[0].quality[...]"
-        for value in ('"x"', "[]", "[1]", "[1, 2, 3]", "[1, null]", "true", '[1, "2"]')
+        for value in ('"x"', "[]", "[1]", "[1, 2, 3]", "[1, -1]", "[1, null]", "true", '[1, "2"]')
     },
     HEADER % "" + '{"id": 0, "hyps": [}\n': ":2: expected JSON, found",
     HEADER % "" + '{"id": "0", "hyps": []}\n': ":2: id: expected",
@@ -134,7 +140,7 @@ def test_refused_with_a_place(tmp_path: Path, format: str, text: str, line: str)
         formats.read(tmp_path / "list", options, format=format)
 
 
-def test_objects_and_keys(tmp_path: Path) -> None:
+def test_objects_of_files(tmp_path: Path) -> None:
     path = tmp_path / "file"
     for text, line in {
         "": "expected an n-best list, found no objects",
@@ -148,11 +154,6 @@ def test_objects_and_keys(tmp_path: Path) -> None:
         list(objects(path))
     path.write_bytes(b'\xef\xbb\xbf [{"a": 1}]')
     assert list(objects(path)) == [(f"{path}: [0]", {"a": 1})]
-    path.write_text("u1 a b\n\n u2\tc \n")
-    assert key_values(path) == {"u1": "a b", "u2": "c"}
-    path.write_text("u1 a\nu1 b\n")
-    with pytest.raises(FormatError, match="file:2: expected each utterance once, found 'u1' twice"):
-        key_values(path)
 
 
 def test_soft_alignments_of_fairseq_give_signals(tmp_path: Path) -> None:
@@ -174,6 +175,9 @@ def test_espnet_folders(tmp_path: Path) -> None:
     nbest = formats.read(tmp_path, ReadOptions(warn=warned.append), format="espnet")
     assert nbest.text.to_pylist() == ["a", "b"]
     assert any("1 utterances that 1best_recog/text lacks are not read, 'u2' the first" in line for line in warned)
+    (tmp_path / "1best_recog/text").write_text("u1 a b\n\n u2\tc \nu1 b\n")
+    with pytest.raises(FormatError, match="text:4: expected each utterance once, found 'u1' twice"):
+        formats.read(tmp_path, ReadOptions(), format="espnet")
 
 
 @pytest.mark.parametrize(
@@ -224,7 +228,7 @@ def test_a_stream_is_a_list_a_line() -> None:
     assert [(one.ids.tolist(), one.text.to_pylist()) for one in found] == [([4], ["x"]), ([2], ["y z"])]
     with pytest.raises(FormatError, match=r"^stdin:1: boostfeat: expected 'nbest/1', found 'nbest/x'"):
         list(stream([b'{"boostfeat": "nbest/x", "unit_features": []}\n'], ReadOptions()))
-    with pytest.raises(FormatError, match=r"^in:3: expected an object, found '.1.'"):
+    with pytest.raises(FormatError, match=r"^in:3: expected an object, found a list"):
         list(stream([lines[1], lines[3], b"[1]\n"], ReadOptions(), name="in"))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +20,9 @@ from boostfeat.formats.moses.table_files import (
     Entries,
     Kind,
     count_scores,
-    format_scores,
     log_scores,
     read_entries,
     spliced,
-    write_entry,
 )
 
 TABLE = """\
@@ -48,20 +45,20 @@ def test_fields_of_lines(chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(table_files, "CHUNK", chunk)
     parts = read(tmp_path / "pt", TABLE)
     assert count_scores(tmp_path / "pt") == 2
-    assert [n for part in parts for n in part.number.tolist()] == [1, 3, 5]
+    assert [n for part in parts for n in part.lines.number + part.lines.before] == [1, 3, 5]
     assert [s for part in parts for s in part.texts(SOURCE).to_pylist()] == ["das", "das haus", "ä\u00a0ö"]
     assert [t for part in parts for t in part.texts(TARGET).to_pylist()] == ["the", "the  house", ""]
     assert [a for part in parts for a in part.texts(ALIGNMENT).to_pylist()] == ["0-0", "", ""]
-    assert [n for part in parts for n in part.words(TARGET).tolist()] == [1, 2, 0]
+    assert [n for part in parts for n in np.diff(part.words(TARGET)[0])] == [1, 2, 0]
     scores = np.concatenate([part.scores for part in parts])
     assert scores.tolist() == [[0.5, 0.0], [1e-60, 0.25], [1.0, 0.1234567890123456789]]
     counts = np.concatenate([part.joint_counts(needed=False) for part in parts])
     np.testing.assert_array_equal(counts, [3, np.nan, np.nan])
 
 
-def test_numbers_that_are_left_to_python(tmp_path: Path) -> None:
-    """1e23 lies midway between two floats, 23 digits are too many: those rows, one behind the other and the last, are Python's."""
-    scores = ["1 2", "1e23 0.5", "0.12345678901234567890123 1", "3 4", "5 1e23"]
+def test_numbers_are_exact(tmp_path: Path) -> None:
+    """1e23 lies midway between two floats; Arrow does not know +1."""
+    scores = ["1 2", "1e23 0.5", "0.12345678901234567890123 1", "3 4", "5 1e23", "+1 2"]
     (entries,) = read(tmp_path / "pt", "".join(f"a ||| x ||| {text}\n" for text in scores))
     assert entries.scores.tolist() == [[float(word) for word in text.split()] for text in scores]
 
@@ -71,32 +68,30 @@ def test_blanks_and_ends_of_lines(tmp_path: Path, blank: str, end: str) -> None:
     """Tabs, several blanks and the ends that Windows writes change nothing."""
     text = TABLE.replace("the  house", "the house")
     (plain,), (other,) = read(tmp_path / "a", text), read(tmp_path / "b", text.replace(" ", blank).replace("\n", end))
-    for name in ("number", "n_fields", "scores"):
-        np.testing.assert_array_equal(getattr(other, name), getattr(plain, name))
+    assert [other.place(row)[-1] for row in range(3)] == [plain.place(row)[-1] for row in range(3)]
+    np.testing.assert_array_equal(other.scores, plain.scores)
     for field in (SOURCE, TARGET, ALIGNMENT):
         assert other.texts(field).to_pylist() == [text.replace(" ", blank) for text in plain.texts(field).to_pylist()]
-        np.testing.assert_array_equal(other.words(field), plain.words(field))
+        assert other.words(field)[1].to_pylist() == plain.words(field)[1].to_pylist()
 
 
 @pytest.mark.parametrize(
-    ("line", "field", "expected"),
+    ("line", "expected"),
     [
-        ("a ||| x ||| 1", 2, "a ||| x ||| 1 +"),
-        ("a ||| x ||| 1 ||| 0-0", 2, "a ||| x ||| 1 + ||| 0-0"),
-        ("a ||| x ||| 1  ||| 0-0", 3, "a ||| x ||| 1  ||| 0-0 +"),
-        ("a ||| x ||| 1", 3, "a ||| x ||| 1 ||| + |||"),
-        ("a ||| x ||| 1", 5, "a ||| x ||| 1 ||| ||| ||| + |||"),
-        ("a ||| x ||| 1 ||| ||| 9", 3, "a ||| x ||| 1 ||| + ||| 9"),
-        ("a|||x|||1|||0-0|||9", 3, "a|||x|||1|||0-0 + |||9"),
+        ("a ||| x ||| 1", "a ||| x ||| 1 +"),
+        ("a ||| x ||| 1 ||| 0-0", "a ||| x ||| 1 + ||| 0-0"),
+        ("a ||| x ||| 1  ||| 0-0", "a ||| x ||| 1 + ||| 0-0"),
+        ("a ||| x ||| 1 ||| ||| 9", "a ||| x ||| 1 + ||| ||| 9"),
+        ("a|||x|||1|||0-0|||9", "a|||x|||1 + |||0-0|||9"),
     ],
 )
-def test_texts_go_behind_a_field(tmp_path: Path, line: str, field: int, expected: str) -> None:
-    """By hand: what is there stays as it is, bars that are missing are made, and an added field is closed."""
+def test_texts_go_behind_the_scores(tmp_path: Path, line: str, expected: str) -> None:
+    """By hand: what is there stays as it is."""
     (entries,) = read(tmp_path / "pt", f"{line}\n{line}\n")
     added = pa.array(["x", "+", ""], pa.large_string())[1:]
-    assert spliced(entries, field, added).decode().split("\n")[0] == expected
+    assert spliced(entries, added).decode().split("\n")[0] == expected
     long = pa.array(["+", "x" * 99], pa.large_string())
-    assert spliced(entries, field, long).decode() == f"{expected}\n{expected.replace('+', 'x' * 99)}\n"
+    assert spliced(entries, long).decode() == f"{expected}\n{expected.replace('+', 'x' * 99)}\n"
 
 
 def test_logarithms_in_both_precisions() -> None:
@@ -121,14 +116,14 @@ LAYOUT = r"'source \|\|\| target \|\|\| scores \[\|\|\| alignment \[\|\|\| count
         ("a ||| x |||\n", PHRASES, f"pt:1: expected {LAYOUT}"),
         ("a ||| x ||| 1 1\nb ||| y ||| 1\n", PHRASES, "pt:2: expected 2 scores as in the first line, found '1'"),
         ("a ||| x ||| 1\nb ||| y ||| 1 1\n", PHRASES, "pt:2: expected 1 scores as in the first line, found '1 1'"),
-        ("a ||| x ||| 1 -1\n", PHRASES, "pt:1: expected probabilities or counts, none negative, found '1 -1'"),
-        ("a ||| x ||| 1 one\n", PHRASES, "pt:1: expected probabilities or counts, none negative, found '1 one'"),
-        ("a ||| x ||| 1 nan\n", PHRASES, "pt:1: expected probabilities or counts, none negative, found '1 nan'"),
+        ("a ||| x ||| 1 -1\n", PHRASES, "pt:1: expected probabilities or counts, none negative, .*, found '1 -1'"),
+        ("a ||| x ||| 1 one\n", PHRASES, "pt:1: expected probabilities or counts, none negative, .*, found '1 one'"),
+        ("a ||| x ||| 1 nan\n", PHRASES, "pt:1: expected probabilities or counts, none negative, .*, found '1 nan'"),
         ("a ||| x ||| 1 1e400\n", PHRASES, "pt:1: expected probabilities or counts, none negative"),
-        ("a ||| x ||| 1e39\n", PHRASES, "pt:1: expected numbers that fit Moses' single precision, found '1e39'"),
-        ("a ||| x ||| 1_0\n", PHRASES, "pt:1: expected probabilities or counts, none negative, found '1_0'"),
-        ("a ||| x ||| １\n", PHRASES, "pt:1: expected probabilities or counts, none negative, found '１'"),
-        ("a ||| x ||| 1\nb ||| \0 ||| 1\n", PHRASES, "pt:2: expected text, found 'a byte 0'"),
+        ("a ||| x ||| 1e39\n", PHRASES, "pt:1: expected probabilities .* that fit Moses' single precision, found '1e39'"),
+        ("a ||| x ||| 1_0\n", PHRASES, "pt:1: expected probabilities or counts, none negative, .*, found '1_0'"),
+        ("a ||| x ||| １\n", PHRASES, "pt:1: expected probabilities or counts, none negative, .*, found '１'"),
+        ("a ||| x ||| 1\nb ||| \0 ||| 1\n", PHRASES, "pt:2: expected UTF-8 text, found byte 0x00 at column 1"),
         (b"a ||| x ||| 1\nb ||| \xff ||| 1\n", PHRASES, "pt:2: expected UTF-8 text, found byte 0xff"),
         ("a ||| x\n", REORDERING, r"pt:1: expected 'source \|\|\| target \|\|\| six probabilities', found 'a \|\|\| x'"),
         ("a ||| x ||| 1 1 1 1 1 1 ||| y\n", REORDERING, r"pt:1: expected 'source \|\|\| target \|\|\| six probabilities'"),
@@ -147,12 +142,7 @@ def test_counts_that_are_needed(counts: str, tmp_path: Path) -> None:
         entries.joint_counts()
 
 
-def test_entries_are_written_as_they_are_read(tmp_path: Path) -> None:
-    stream = io.BytesIO()
-    write_entry(stream, "a b", "x", [0.5, 1 / 3], "0-0 1-0", format_scores([3, 2, 1]))
-    write_entry(stream, "a", "y", [1e-7, 1])
-    assert stream.getvalue() == b"a b ||| x ||| 0.5 0.333333 ||| 0-0 1-0 ||| 3 2 1 ||| |||\na ||| y ||| 1e-07 1\n"
-    (entries,) = read(tmp_path / "pt", stream.getvalue())
-    assert entries.scores.tolist() == [[0.5, 0.333333], [1e-7, 1.0]]
+def test_some_entries(tmp_path: Path) -> None:
+    (entries,) = read(tmp_path / "pt", "a b ||| x ||| 0.5 1 ||| 0-0 1-0 ||| 3 2 1 ||| |||\na ||| y ||| 1e-07 1\n")
     assert entries.take(np.array([1])).texts(TARGET).to_pylist() == ["y"]
     assert entries.take(np.array([1])).place(0).endswith("pt:2")

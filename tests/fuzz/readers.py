@@ -52,7 +52,7 @@ from boostfeat.formats.bar_lines import BarLines
 from boostfeat.formats.importing import read_other, read_tokens
 from boostfeat.formats.lines import read_systems
 from boostfeat.formats.moses.ini import Ini, read_weights
-from boostfeat.formats.moses.table_files import COUNTS, Entries, read_entries, spliced
+from boostfeat.formats.moses.table_files import Entries, read_entries, spliced
 from boostfeat.lists.build import ReadOptions, attach, with_tokenizer
 from boostfeat.lists.joining import join_column, join_list, join_tokens
 from boostfeat.lists.nbest import NBest, strings
@@ -266,7 +266,7 @@ def good_entries(parts: list[Entries]) -> None:
             assert np.isfinite(entries.logs(np.float32)).all()
         with contextlib.suppress(InputError):
             entries.joint_counts(needed=False)
-        lines = spliced(entries, COUNTS, strings([""] * len(entries))).split(b"\n")[:-1]
+        lines = spliced(entries, strings([""] * len(entries))).split(b"\n")[:-1]
         assert len(lines) == len(entries)
         for row, line in enumerate(lines):
             assert [field.strip(b" \t\r") for field in line.split(b"|||", 3)[:3]] == [

@@ -105,7 +105,7 @@ def test_round_trip_is_exact(tmp_path):
             {"trees": [{**DESIGN["trees"][0], "nodes": [{"feature": "a", "threshold": 1, "left": 0, "right": 0}]}]},
             "trees[0].nodes[0].left",
         ),
-        ({"colour": "red"}, "unknown field colour"),
+        ({"colour": "red"}, "only keys that boostfeat knows, found 'colour'"),
     ],
 )
 def test_malformed_models_name_their_place(tmp_path, change, message):

@@ -72,7 +72,7 @@ OTHER_PLAN = pack({**PLAN, "numbers": [1, 2.5, 2e-300]})
         ('"threshold": 1e-07', '"threshold": 1e-06', "expected the signature of its content"),
         (pack(PLAN), OTHER_PLAN, "expected the signature of its content"),
         (pack(PLAN), pack(PLAN)[:-4], "features: expected the plan of its features"),
-        ('"config"', '"note": 1,\n "config"', "unknown field note"),
+        ('"config"', '"note": 1,\n "config"', "only keys that boostfeat knows, found 'note'"),
         ("model/3", "model/4", "expected format version 3 or lower"),
         ("{\n", "\ufeff{\n", "Unexpected UTF-8 BOM"),
     ],

@@ -150,18 +150,18 @@ def choices(*at: int) -> str:
     [
         ("results.json", "{}", "results.json: expected a list, found an object"),
         ("results.json", "[1]", "results.json: [0]: expected an object, found a whole number"),
-        ("results.json", "[{}]", "results.json: [0]: expected what boostfeat writes there, found object missing required field name"),
-        ("results.json", '[{"name": "x"}]', "results.json: [0]: expected what boostfeat writes there, found object missing required field method"),
+        ("results.json", "[{}]", "results.json: [0]: expected the key 'name', found none"),
+        ("results.json", '[{"name": "x"}]', "results.json: [0]: expected the key 'method', found none"),
         ("results.json", '[{"name": "x", "choice": "a\\u0000"}]', "results.json: expected JSON, found \\u0000, which no text has"),
-        ("decoder.choice", "{}", "decoder.choice: expected what boostfeat writes there, found object missing required field test"),
+        ("decoder.choice", "{}", "decoder.choice: expected the key 'test', found none"),
         ("decoder.choice", choices(-1, 0, 0, 0, 0), "decoder.choice: expected test: 6 hypothesis numbers, found 5"),
         ("decoder.choice", '{"test": [-1, 0, 0, 0, 0, true]}', "decoder.choice: test[5]: expected a whole number, found true or false"),
         ("decoder.choice", choices(-1, 0, 0, 0, 0, 5), "decoder.choice: expected test[5]: a hypothesis of its 5, found 5"),
         ("decoder.choice", choices(-1, -1, 0, 0, 0, 0), "decoder.choice: expected test[1]: a hypothesis of its 1, found -1"),
         ("decoder.choice", choices(-2, 0, 0, 0, 0, 0), "decoder.choice: test[0]: expected a whole number >= -1, found another"),
         ("decoder.choice", choices(0, 0, 0, 0, 0, 0), "decoder.choice: expected test[0]: a hypothesis of its 0, found 0"),
-        ("config.json", "{}", "config.json: expected what boostfeat writes there, found object missing required field command"),
-        ("paper.json", "{}", "paper.json: expected what boostfeat writes there, found object missing required field title"),
+        ("config.json", "{}", "config.json: expected the key 'command', found none"),
+        ("paper.json", "{}", "paper.json: expected the key 'title', found none"),
     ],
 )  # fmt: skip
 def test_folders_that_are_no_run(run, tmp_path, file, content, message):

@@ -117,7 +117,7 @@ def check_table(job: Job, written: list[Path]) -> Check:
         pairs.expected[at] = score(table)[rows]
         for k, name in enumerate(tested):
             pairs.x[at, k] = table.column(name)[rows]
-        job.context.on_progress(int(entries.number[-1]), None, "verifying")
+        job.context.on_progress(entries.lines.before + entries.lines.n_lines, None, "verifying")
     _check_unknown(nbest, pairs)
     _check_features(nbest, pairs, tested)
     difference = float(np.nanmax(np.abs(pairs.added - pairs.expected), initial=linear_difference(job, written)))

@@ -26,7 +26,7 @@ from ...core.text import Strings
 from ...features import FeaturePlan
 from ...features.templates.phrase import count_features
 from ...formats.fields import score_names
-from ...formats.moses.table_files import ALIGNMENT, SCORES, SOURCE, TARGET, Entries, read_entries, spliced
+from ...formats.moses.table_files import ALIGNMENT, SOURCE, TARGET, Entries, read_entries, spliced
 from ...lists.nbest import strings
 from ...model.model import unit_table
 from ..phrase_pairs import PairFeatures, factors
@@ -71,7 +71,7 @@ class EntryFeatures:
 def _penalty(name: str, entries: Entries) -> F64 | float:
     """Moses' penalties of an entry: minus its target words, 1 a phrase, and 0, since what a table has is not unknown."""
     if name.startswith("WordPenalty"):
-        return -entries.words(TARGET)
+        return -np.diff(entries.words(TARGET)[0]).astype(np.float64)
     return 1.0 if name.startswith("PhrasePenalty") else 0.0
 
 
@@ -114,7 +114,7 @@ def augment_table(
     with ThreadPoolExecutor(1) as writer:  # compression releases the GIL: it overlaps with the next chunk
         for entries in read_entries(path):
             texts = columns.texts(features.table(entries), entries.place)[: len(entries)]
-            lines = spliced(entries, SCORES, texts)
+            lines = spliced(entries, texts)
             if written is not None:
                 written.result()
             written = writer.submit(stream.write, lines)

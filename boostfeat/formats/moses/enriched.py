@@ -7,6 +7,7 @@ A kernel reads what decoders write, equal blocks only once; a line that it does 
 
 from __future__ import annotations
 
+from functools import partial
 from math import nan
 from pathlib import Path
 from typing import IO
@@ -27,6 +28,7 @@ from ..bar_kernel import (
     hash_bytes,
     is_blank,
     put_bytes,
+    put_unit,
     put_words,
     read_digits,
     read_number,
@@ -42,28 +44,20 @@ from ..fields import (
     format_features,
     format_number,
     group_names,
-    label_groups,
-    name_values,
     number,
+    read_features,
     sentence_id,
     split_fields,
 )
-from .plain_lists import check_writable, lines_left_out
+from .plain_lists import check_writable, labelled_rows, lines_left_out
 
 LAYOUT = "id ||| phrase |span,wa=..,total=.., scores| ... ||| features ||| score"
 _TOTAL, _LINKS = (np.frombuffer(word, np.uint8) for word in (b"total=", b"wa="))
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
-    cache: dict[str, UnitRecord] = {}
-    source = source_tokens(list(options.source or ()))
-    longest = max((len(sentence.encode()) for sentence in options.source or ()), default=0)
-    return read_bar_list(
-        path,
-        options,
-        lambda lines: _columns(lines, options, source, longest),
-        lambda line, where: parse_line(line, where, cache),
-    )
+    columns_of = partial(_columns, source=source_tokens(options.source))
+    return read_bar_list(path, options, columns_of, partial(parse_line, cache={}))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -71,26 +65,19 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _columns(lines: BarLines, options: ReadOptions, source: Source, longest: int) -> tuple[BarLines, HypColumns]:
-    sent = lines.ids()
-    wanted = lines.wanted(sent, options)
-    lines, sent = lines.take(wanted), sent[wanted]
-    n = len(lines)
+def _columns(lines: BarLines, sent: I64, source: Source) -> HypColumns:
     lines.odd |= lines.n_fields < 3
-    most = len(lines.bars) // 2 + 1
-    room, size = lines.room, lines.block.end
-    units = room.units(most, size, most * min(longest, 4096))
+    most, n, room, size = len(lines.bars) // 2 + 1, len(lines), lines.room, lines.block.end
+    units = room.units(most, size, source)
     n_units, text_ptr, text = np.zeros(n, np.int64), np.zeros(n + 1, np.int64), room.array("text", size, np.uint8)
     places = [room.array(f"places.{k}", most, np.int32) for k in range(3)]  # units, starts in source and target
     blocks = [room.array(f"blocks.{k}", most) for k in range(3)]  # source start of units, begin and end of their features
-    first_bar = lines.first_bar[lines.first + np.minimum(1, lines.n_fields - 1)]
-    given = (lines.bars, sent, *lines.field(1), first_bar, source)
+    given = (lines.bars, sent, *lines.field(1), lines.first_bars(1), source)
     n_occ = _read_blocks(lines.buf, *given, units, *blocks, n_units, text_ptr, text, *places, lines.odd)
     unit_idx, *starts = (place[:n_occ].copy() for place in places)
     texts, score = string_column(text_ptr, text[: text_ptr[-1]].copy()), lines.numbers(lines.field(3))
     of_units, totals = _features(lines, [column[: units.n[0]] for column in blocks[1:]], n_units, unit_idx)
-    columns = [sent, texts, score, *totals, n_units, unit_idx, *starts, unit_columns(units, of_units)]
-    return lines, HypColumns._make(columns)
+    return HypColumns._make([sent, texts, score, *totals, n_units, unit_idx, *starts, unit_columns(units, of_units)])
 
 
 def _features(lines: BarLines, of_units: list[I64], n_units: I64, unit_idx: I32) -> tuple[NamedValues, NamedValues]:
@@ -124,12 +111,12 @@ def _block_parts(buf, i, end):  # type: ignore[no-untyped-def]
         return first, last, i, i, total, NONE
     i = skip_blanks(buf, i + 1, end)
     links = links_end = i
-    if starts_with(buf, i, end, _LINKS, 0, len(_LINKS)):
+    if starts_with(buf, i, end, _LINKS):
         links = links_end = i + len(_LINKS)
         while links_end < end and buf[links_end] != 44:
             links_end += 1
         i = skip_blanks(buf, min(links_end + 1, end), end)
-    if starts_with(buf, i, end, _TOTAL, 0, len(_TOTAL)):
+    if starts_with(buf, i, end, _TOTAL):
         total, i = read_number(buf, i + len(_TOTAL), end)
         if i < 0 or i >= end or buf[i] != 44:
             return first, last, links, links_end, total, NONE
@@ -163,16 +150,14 @@ def _add_block(buf, phrase, phrase_end, block_end, sent, source, units, src_star
     u, n_src = units.n[0], last - first + 1
     if src_a < 0 or units.src_ptr[u] + src_b - src_a > len(units.src):
         return False
-    units.tgt_ptr[u + 1], n_tgt = put_words(buf, phrase, phrase_end, units.tgt, units.tgt_ptr[u])
+    n_tgt = put_unit(units, buf, phrase, phrase_end, source, src_a, src_b, n_src, total)
     if n_tgt == 0:
         links = links_end  # of a word that it drops Moses says 0-0: links to nothing are left out
     if not _are_links(buf, links, links_end, n_src, n_tgt):
+        units.n[0] = u
         return False
-    units.src_ptr[u + 1] = put_bytes(source.text, src_a, src_b, units.src, units.src_ptr[u])
     units.align_ptr[u + 1], _ = put_words(buf, links, links_end, units.align, units.align_ptr[u])
-    units.src_len[u], units.tgt_len[u], units.score[u] = n_src, n_tgt, total
     src_start[u], begin[u], end[u] = first, features, block_end
-    units.n[0] += 1
     return True
 
 
@@ -192,8 +177,8 @@ def _read_blocks(  # type: ignore[no-untyped-def]
         at = text_ptr[r]
         i, k, n, n_tokens, fine = begin[r], first_bar[r], 0, 0, not odd[r]
         seed = np.uint64(sent[r] + 1 if has_source else 0)
-        while fine and k < len(bars) and bars[k] < end[r]:  # phrase, block, phrase, block, ...
-            if k + 1 >= len(bars) or bars[k + 1] >= end[r]:
+        while fine and bars[k] < end[r]:  # phrase, block, phrase, block, ...
+            if bars[k + 1] >= end[r]:
                 fine = False
                 break
             phrase, phrase_end, block_end = skip_blanks(buf, i, bars[k]), bars[k], bars[k + 1]
@@ -256,28 +241,21 @@ def _check_totals(ptr, idx, val, n_units, unit_idx, n_names, odd_units, kept, od
 
 
 def parse_line(line: str, where: str, cache: dict[str, UnitRecord]) -> HypRecord:
-    """One hypothesis. Blocks already in ``cache`` (by their text) are not parsed again."""
+    """Read one hypothesis. Blocks already in ``cache`` (by their text) are not parsed again."""
     parts = split_fields(line, where, least=3, layout=LAYOUT)
-    sent = sentence_id(parts[0], where)
-    pieces = parts[1].split("|")
+    sent, pieces = sentence_id(parts[0], where), parts[1].split("|")
     if len(pieces) % 2 == 0 or split_words(pieces[-1]):
-        raise FormatError(
-            where,
-            expected="a block |span,...| after every phrase",
-            found=clip(pieces[-1].strip(BLANKS) or parts[1]),
-            fix="was the line cut?",
-        )
-    units, tokens = [], []  # type: tuple[list[UnitRecord], list[str]]
+        found = clip(pieces[-1].strip(BLANKS) or parts[1])
+        raise FormatError(where, expected="a block |span,...| after every phrase", found=found, fix="was the line cut?")
+    units, tokens = list[UnitRecord](), list[str]()
     for phrase, block in zip(pieces[:-1:2], pieces[1::2], strict=True):
-        own = split_words(phrase)
-        unit = cache.get(block)
-        if unit is None:
-            unit = cache[block] = _parse_block(block, where)
-        units.append(_placed(unit, len(tokens), len(own), where))
-        tokens += own
+        words = split_words(phrase)
+        if block not in cache:
+            cache[block] = _parse_block(block, where)
+        units.append(_placed(cache[block], len(tokens), len(words), where))
+        tokens += words
     score = number(split_words(parts[3])[0], where, "the score") if len(parts) > 3 and parts[3] else nan
-    totals = name_values(label_groups(parts[2], where), where)
-    return HypRecord(sent, " ".join(tokens), where, score, units=units, totals=totals)
+    return HypRecord(sent, " ".join(tokens), where, score, units=units, totals=read_features(parts[2], where))
 
 
 def _placed(unit: UnitRecord, start: int, n_words: int, where: str) -> UnitRecord:
@@ -291,9 +269,9 @@ def _parse_block(block: str, where: str) -> UnitRecord:
     span, align, total, rest = block_fields(block)
     first, dash, last = span.partition("-")
     if not (dash and is_whole(first) and is_whole(last) and int(first) <= int(last) < 2**31 - 1):
-        raise FormatError(where, expected="a source span like 0-1 in a block", found=clip(span), fix="repair or remove this line")
+        raise FormatError(where, expected="a source span like 0-1 in a block", found=clip(span))
     return UnitRecord(
-        features=name_values(label_groups(rest, where), where),
+        features=read_features(rest, where),
         src=(int(first), int(last) + 1),
         align=" ".join(split_words(align)),
         score=number(total, where, "total") if total else nan,
@@ -307,40 +285,24 @@ def _parse_block(block: str, where: str) -> UnitRecord:
 
 def write(nbest: NBest, stream: IO[bytes]) -> None:
     """Write a list whose units have spans and, one after the other, spell the texts; ``left_out`` has no place."""
-    units = nbest.units
     _check_units(nbest)
-    groups, total_groups = group_names(nbest.unit_names), group_names(nbest.global_names)
-    sparse_names = nbest.sparse_names.to_pylist()
-    own_sparse = nbest.global_sparse
-    texts, phrases, tails = nbest.text.to_pylist(), units.tgt.to_pylist(), _block_tails(nbest, groups, sparse_names)
+    units, texts, tails = nbest.units, nbest.text.to_pylist(), _block_tails(nbest)
+    phrases, n_src = units.tgt.to_pylist(), units.src_len.tolist()
     # totals of what units carry only repeat their sums: ten digits spare the reader the noise of the last ones
-    redundant = [name not in nbest.extra_names for name in nbest.global_names]
-    totals = nbest.global_features
-    buffer = []
-    for s, sent in enumerate(nbest.ids):
-        for h in range(nbest.hyp_ptr[s], nbest.hyp_ptr[s + 1]):
-            pieces = []
-            own = nbest.unit_idx[nbest.unit_ptr[h] : nbest.unit_ptr[h + 1]].tolist()
-            if " ".join(phrases[u] for u in own if phrases[u]) != texts[h]:
-                found = "units that spell something else" if own else "no units"
-                raise InputError(
-                    f"sentence {sent}: expected units that spell the text {clip(texts[h])} to write Moses' blocks, "
-                    f"found {found}; write moses or jsonl instead"
-                )
-            for r in range(nbest.unit_ptr[h], nbest.unit_ptr[h + 1]):
-                u, first = nbest.unit_idx[r], nbest.src_start[r]
-                pieces.append(f"{phrases[u]} |{first}-{first + units.src_len[u] - 1},{tails[u]}| ".lstrip(" "))
-            row = slice(own_sparse.indptr[h], own_sparse.indptr[h + 1])
-            sparse = [
-                f"{sparse_names[j]}= {format_number(v)}"
-                for j, v in zip(own_sparse.indices[row], own_sparse.data[row], strict=True)
-            ]
-            row_totals = [float(f"{v:.10g}") if r else v for v, r in zip(totals[h], redundant, strict=True)]
-            features = " ".join([format_features(total_groups, row_totals), *sparse]).strip(" ")
-            score = "" if np.isnan(nbest.score[h]) else format_number(nbest.score[h])
-            buffer.append(f"{sent} ||| {''.join(pieces)} ||| {features} ||| {score}\n")
-        stream.write("".join(buffer).encode())
-        buffer.clear()
+    totals = nbest.global_features.copy()
+    for j in [j for j, name in enumerate(nbest.global_names) if name not in nbest.extra_names]:
+        totals[:, j] = [float(f"{value:.10g}") for value in totals[:, j].tolist()]
+    for h, (sent, features, score) in enumerate(labelled_rows(nbest, totals)):
+        at = slice(nbest.unit_ptr[h], nbest.unit_ptr[h + 1])
+        own, starts = nbest.unit_idx[at].tolist(), nbest.src_start[at].tolist()
+        if " ".join(phrases[u] for u in own if phrases[u]) != texts[h]:
+            found = "units that spell something else" if own else "no units"
+            raise InputError(
+                f"sentence {sent}: expected units that spell the text {clip(texts[h])} to write Moses' blocks, "
+                f"found {found}; write moses or jsonl instead"
+            )
+        blocks = [f"{phrases[u]} |{s}-{s + n_src[u] - 1},{tails[u]}| ".lstrip(" ") for u, s in zip(own, starts, strict=True)]
+        stream.write(f"{sent} ||| {''.join(blocks)} ||| {features} ||| {score}\n".encode())
 
 
 left_out = lines_left_out
@@ -350,30 +312,27 @@ def _check_units(nbest: NBest) -> None:
     """Raise for what a block cannot hold: it would read back as something else."""
     units = nbest.units
     check_writable(nbest, "|")
+
+    def refuse(expected: str, found: str) -> None:
+        raise InputError(f"expected {expected} to write Moses' blocks, found {found}; write jsonl instead")
+
     if nbest.n_occurrences and (nbest.src_start.min() < 0 or units.src_len.min() < 1 or units.tgt_len.min() < 0):
-        raise InputError(
-            "expected units with source and target spans to write Moses' blocks, found some without; write jsonl instead"
-        )
+        refuse("units with source and target spans", "some without")
     for what, column, signs in (("phrases", units.tgt, "|"), ("alignments", units.align, "|,")):
         for text in column.dictionary_encode().dictionary.to_pylist():
             if any(sign in text for sign in signs):
-                raise InputError(
-                    f"expected {what} without {' and '.join(signs)} to write Moses' blocks, found {clip(text)}; "
-                    "write jsonl instead"
-                )
+                refuse(f"{what} without {' and '.join(signs)}", clip(text))
     if "total" in (*nbest.unit_names, *nbest.sparse_names.to_pylist()):
-        raise InputError(
-            "expected features of another name than 'total', which is a block's score, found one; write jsonl instead"
-        )
+        refuse("features of another name than 'total', which is a block's score,", "one")
 
 
-def _block_tails(nbest: NBest, groups: list[tuple[str, list[int]]], sparse_names: list[str]) -> list[str]:
+def _block_tails(nbest: NBest) -> list[str]:
     """Return what follows the span in the block of each distinct unit."""
-    units, rows = nbest.units, nbest.units.sparse
-    tails = []
+    units, rows, groups = nbest.units, nbest.units.sparse, group_names(nbest.unit_names)
+    names, tails = nbest.sparse_names.to_pylist(), []
     for u, align in enumerate(units.align.to_pylist()):
         total = "" if np.isnan(units.score[u]) else f"total={format_number(units.score[u])}, "
         at = range(rows.ptr[u], rows.ptr[u + 1])
-        sparse = "".join(f" {sparse_names[rows.idx[i]]}= {format_number(rows.val[i])}" for i in at)
+        sparse = "".join(f" {names[rows.idx[i]]}= {format_number(rows.val[i])}" for i in at)
         tails.append(f"wa={align} ,{total}{format_features(groups, units.x[u])}{sparse}")
     return tails

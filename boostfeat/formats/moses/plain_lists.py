@@ -8,31 +8,32 @@ features; a word alignment without a segmentation has no unit to go to and is no
 from __future__ import annotations
 
 import re
-from math import isnan
+from collections.abc import Iterator
+from functools import partial
+from math import isnan, nan
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 import pyarrow.compute as pc
 
-from ...core.arrays import Array
+from ...core.arrays import F64, I64, Array
 from ...core.errors import FormatError, InputError, clip, counted
 from ...core.kernels import kernel
 from ...core.text import split_words
 from ...lists.build import HypColumns, HypRecord, ReadOptions, UnitRecord
 from ...lists.nbest import NBest, SparseRows, Units
-from ..bar_kernel import (
-    NONE,
-    Source,
-    find_unit,
-    hash_bytes,
-    put_bytes,
-    read_digits,
-    skip_blanks,
-    source_slice,
-)
+from ..bar_kernel import NONE, Source, find_unit, hash_bytes, put_unit, read_digits, skip_blanks, source_slice
 from ..bar_lines import BarLines, NamedValues, read_bar_list, source_tokens, string_column, unit_columns
-from ..fields import format_number, group_names, optional_score, read_features, sentence_id, split_fields
+from ..fields import (
+    format_features,
+    format_number,
+    group_names,
+    optional_score,
+    read_features,
+    sentence_id,
+    split_fields,
+)
 from ..sniffers import BLOCK
 
 LAYOUT = "id ||| text ||| features ||| score [||| segmentation] [||| alignment]"
@@ -49,36 +50,25 @@ _POINT = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
     """Read a list, by kernels as far as they understand it."""
-    source = source_tokens(list(options.source or ()))
-    longest = max((len(sentence.encode()) for sentence in options.source or ()), default=0)
-    return read_bar_list(
-        path,
-        options,
-        lambda lines: _columns(lines, options, source, longest),
-        parse_line,
-    )
+    return read_bar_list(path, options, partial(_columns, source=source_tokens(options.source)), parse_line)
 
 
-def _columns(lines: BarLines, options: ReadOptions, source: Source, longest: int) -> tuple[BarLines, HypColumns]:
-    sent = lines.ids()
-    wanted = lines.wanted(sent, options)
-    lines, sent = lines.take(wanted), sent[wanted]
-    lines.odd |= (lines.n_fields < 3) | (lines.n_fields > 6) | lines.has_bars(1)
+def _columns(lines: BarLines, sent: I64, source: Source) -> HypColumns:
+    lines.odd |= (lines.n_fields < 3) | (lines.n_fields > 6) | (lines.bars[lines.first_bars(1)] < lines.field(1)[1])
     features, score = lines.features(lines.field(2)), lines.numbers(lines.field(3))
     text_ptr, text, n_words = lines.words(lines.field(1))
     segments, links = lines.field(4), lines.field(5)
     most = int(np.sum(segments[1] - segments[0])) // 3 + 1  # a segment is like 0=0
-    units = lines.room.units(most, 2 * lines.block.end, most * min(longest, 4096))
+    units = lines.room.units(most, 2 * lines.block.end, source)
     n_units = np.zeros(len(lines), np.int64)
-    places = [
-        lines.room.array(f"places.{k}", most, np.int32) for k in range(3)
-    ]  # units, and where they begin in source and target
+    places = [lines.room.array(f"places.{k}", most, np.int32) for k in range(3)]  # units, starts in source and target
     given = (lines.n_fields, sent, *segments, *links, text, text_ptr, n_words, source)
     n = _read_units(lines.buf, *given, units, n_units, *places, lines.odd)
     none = NamedValues((), np.zeros(int(units.n[0]), np.int64), np.zeros(0, np.int32), np.zeros(0))
-    texts, found = string_column(text_ptr, text), unit_columns(units, none)
     of_units = [place[:n].copy() for place in places]
-    return lines, HypColumns._make([sent, texts, score, *features, n_units, *of_units, found])
+    return HypColumns._make(
+        [sent, string_column(text_ptr, text), score, *features, n_units, *of_units, unit_columns(units, none)]
+    )
 
 
 @kernel
@@ -106,18 +96,14 @@ def _read_segments(buf, i, end, n_words, spans):  # type: ignore[no-untyped-def]
         a, b, i = _read_span(buf, i, end)
         if i < 0 or i >= end or buf[i] != 61:
             return NONE
-        start = i + 1
-        c, d, i = _read_span(buf, start, end)
+        c, d, i = _read_span(buf, i + 1, end)
         if i < 0 or (i < end and buf[i] != 32):
             return NONE
-        is_one = c == d
-        for j in range(start, i):
-            is_one = is_one and buf[j] != 45
-        spans[n, 0], spans[n, 1], spans[n, 2], spans[n, 3], spans[n, 4] = a, b + 1, c, d + 1, is_one
+        spans[n, 0], spans[n, 1], spans[n, 2], spans[n, 3] = a, b + 1, c, d + 1
         n += 1
     for k in range(n):
         following = spans[k + 1, 2] if k + 1 < n else n_words
-        if spans[k, 4] and spans[k, 2] == following:
+        if spans[k, 2] == following and spans[k, 3] == following + 1:
             spans[k, 3] = following
         if spans[k, 3] > n_words:
             return NONE
@@ -192,7 +178,7 @@ def _read_units(  # type: ignore[no-untyped-def]
         most = max(most, seg_end[r] - seg_begin[r], al_end[r] - al_begin[r], text_ptr[r + 1] - text_ptr[r])
     most = most // 2 + 2
     starts, unit_at = np.empty(most + 1, np.int64), np.empty(most, np.int64)
-    spans, points = np.empty((most, 5), np.int64), np.empty((most, 3), np.int64)
+    spans, points = np.empty((most, 4), np.int64), np.empty((most, 3), np.int64)
     table, hash1, hash2, align, align_ptr = units.table, units.hash, units.hash2, units.align, units.align_ptr
     n_occ, has_source = 0, len(source.start) > 0
     for r in range(len(sent)):
@@ -233,12 +219,9 @@ def _read_units(  # type: ignore[no-untyped-def]
             h1, h2 = hash_bytes(source.text, src_a, src_b, h1, h2)
             slot = find_unit(table, hash1, hash2, h1, h2)
             if table[slot] < 0:
+                put_unit(units, text, word_a, word_b, source, src_a, src_b, last - first, np.nan)
                 align_ptr[v + 1] = links_end
-                units.tgt_ptr[v + 1] = put_bytes(text, word_a, word_b, units.tgt, units.tgt_ptr[v])
-                units.src_ptr[v + 1] = put_bytes(source.text, src_a, src_b, units.src, units.src_ptr[v])
-                units.src_len[v], units.tgt_len[v], units.score[v] = last - first, tgt_end - tgt, np.nan
                 table[slot], hash1[v], hash2[v] = v, h1, h2
-                units.n[0] += 1
             unit[n_occ + u], src_start[n_occ + u], tgt_start[n_occ + u] = table[slot], first, tgt
         if not odd[r]:
             n_units[r] = n
@@ -247,20 +230,16 @@ def _read_units(  # type: ignore[no-untyped-def]
 
 
 def parse_line(line: str, where: str) -> HypRecord:
-    """One hypothesis."""
+    """Read one hypothesis."""
     parts = split_fields(line, where, least=3, most=6, layout=LAYOUT)
-    sent, text, values = sentence_id(parts[0], where), parts[1], read_features(parts[2], where)
-    score = optional_score(parts[3], where) if len(parts) > 3 else np.nan
-    units: list[UnitRecord] = []
-    if "|" in text:
-        text, units = inline_segments(text, where)
-    if len(parts) > 4:
-        units = _segments(parts[4:], units, text, where)
-    return HypRecord(sent, text, where, score, values, units)
+    sent, features = sentence_id(parts[0], where), read_features(parts[2], where)
+    score = optional_score(parts[3], where) if len(parts) > 3 else nan
+    text, units = _inline_segments(parts[1], where) if "|" in parts[1] else (parts[1], [])
+    return HypRecord(sent, text, where, score, features, _segments(parts[4:], units, text, where))
 
 
-def inline_segments(text: str, where: str) -> tuple[str, list[UnitRecord]]:
-    """Text without its ``|0-1|`` marks, and the phrases these end; Moses escapes bars that are words."""
+def _inline_segments(text: str, where: str) -> tuple[str, list[UnitRecord]]:
+    """Return a text without its ``|0-1|`` marks, and the phrases these end; Moses escapes bars that are words."""
     if block := BLOCK.search(text):
         fix = "name the format of this list with --format moses-enriched"
         raise FormatError(where, expected="a plain list", found=f"a block of scores, {clip(text[block.start() :])}", fix=fix)
@@ -268,85 +247,61 @@ def inline_segments(text: str, where: str) -> tuple[str, list[UnitRecord]]:
     units: list[UnitRecord] = []
     begin = 0
     for token in split_words(text):
-        mark = _MARK.fullmatch(token)
-        if not mark:
+        if mark := _MARK.fullmatch(token):
+            units.append(UnitRecord({}, src=_span(mark[1], mark[2], token, where), tgt=(begin, len(out))))
+            begin = len(out)
+        else:
             out.append(token)
-            continue
-        units.append(UnitRecord({}, src=_span(mark[1], mark[2], token, where), tgt=(begin, len(out))))
-        begin = len(out)
     if units and begin < len(out):
-        raise FormatError(where, expected="a mark like |0-1| after the last phrase", found=clip(out[-1]), fix="repair this line")
+        raise FormatError(where, expected="a mark like |0-1| after the last phrase", found=clip(out[-1]))
     return " ".join(out), units
 
 
 def _segments(parts: list[str], units: list[UnitRecord], text: str, where: str) -> list[UnitRecord]:
-    """Units of the fields after the score: a segmentation, a word alignment, or both in this order."""
-    segmentation, alignment = (parts[0], parts[1]) if len(parts) == 2 else (parts[0], "") if "=" in parts[0] else ("", parts[0])
-    if segmentation:
-        units = _parse_segmentation(segmentation, len(split_words(text)), where)
-    points = [_point(token, where) for token in split_words(alignment)]
-    return _align(units, points, where) if units and points else units
+    """Return the units of the fields after the score: a segmentation, a word alignment, or both in this order."""
+    segmentation, alignment = (
+        parts if len(parts) == 2 else ("", *parts) if parts and "=" not in parts[0] else (*parts, "", "")[:2]
+    )
+    n_words = len(split_words(text))
+    if tokens := split_words(segmentation):
+        found = [_match(_SEGMENT, token, where, "a segment like 0-1=0") for token in tokens]
+        spans = [[_span(m[k], m[k + 1] or m[k], m[0], where) for k in (1, 3)] for m in found]
+        units = []
+        for (src, tgt), following in zip(spans, [*(tgt[0] for _, tgt in spans[1:]), n_words], strict=True):
+            if tgt == (following, following + 1):
+                tgt = (following, following)  # a phrase without words is printed like one with a word, which the next one takes
+            units.append(UnitRecord({}, src=src, tgt=tgt))
+            if tgt[1] > n_words:
+                expected = f"segments of {counted(n_words, 'word')}"
+                raise FormatError(where, expected=expected, found=clip(tokens[len(units) - 1]))
+    points = [_match(_POINT, token, where, "an alignment point like 0-1") for token in split_words(alignment)]
+    return _aligned(units, [(int(point[1]), int(point[2])) for point in points], where) if units and points else units
 
 
-def _point(token: str, where: str) -> tuple[int, int]:
-    found = _match(_POINT, token, where, "an alignment point like 0-1")
-    return int(found[1]), int(found[2])
-
-
-def _parse_segmentation(field: str, n_words: int, where: str) -> list[UnitRecord]:
-    tokens = split_words(field)
-    segments = [_segment(token, where) for token in tokens]
-    starts = [*(tgt[0] for _, tgt, _ in segments), n_words]
-    units = []
-    for token, (src, tgt, is_one), following in zip(tokens, segments, starts[1:], strict=True):
-        if is_one and tgt[0] == following:
-            tgt = (following, following)  # a phrase without words is printed like one with one word, which the next one takes
-        if tgt[1] > n_words:
-            raise FormatError(
-                where, expected=f"segments of {counted(n_words, 'word')}", found=clip(token), fix="repair or remove this line"
-            )
-        units.append(UnitRecord({}, src=src, tgt=tgt))
-    return units
-
-
-def _segment(token: str, where: str) -> tuple[Span, Span, bool]:
-    """(source span, target span, whether the second is one number) of ``0-1=0``."""
-    found = _match(_SEGMENT, token, where, "a segment like 0-1=0")
-    src, tgt = (_span(found[k], found[k + 1] or found[k], token, where) for k in (1, 3))
-    return src, tgt, found[4] is None
-
-
-def _align(units: list[UnitRecord], points: list[tuple[int, int]], where: str) -> list[UnitRecord]:
-    """Each unit with the alignment points inside it, counted from its own first words."""
-    unit_at: dict[int, int] = {}
-    spans = []
-    for u, (_, src, tgt, *_) in enumerate(units):
-        first, last = tgt or (0, 0)
-        unit_at.update((t, u) for t in range(first, last))
-        spans.append((*(src or (0, 0)), first))
+def _aligned(units: list[UnitRecord], points: list[tuple[int, int]], where: str) -> list[UnitRecord]:
+    """Return each unit with the alignment points inside it, counted from its own first words."""
+    spans = [(unit.src or (0, 0), unit.tgt or (0, 0)) for unit in units]
+    unit_at = {t: u for u, (_, tgt) in enumerate(spans) for t in range(*tgt)}
     inside: list[list[str]] = [[] for _ in units]
     for s, t in points:
         u = unit_at.get(t, -1)
-        start, end, first = spans[u]
+        (start, end), (first, _) = spans[u]
         if u < 0 or not start <= s < end:
-            raise FormatError(
-                where, expected="alignment points inside segments", found=f"{s}-{t}", fix="repair or remove this line"
-            )
+            raise FormatError(where, expected="alignment points inside segments", found=f"{s}-{t}")
         inside[u].append(f"{s - start}-{t - first}")
-    return [UnitRecord(unit.features, unit.src, unit.tgt, align=" ".join(own)) for unit, own in zip(units, inside, strict=True)]
+    return [unit._replace(align=" ".join(own)) for unit, own in zip(units, inside, strict=True)]
 
 
 def _match(pattern: re.Pattern[str], token: str, where: str, expected: str) -> re.Match[str]:
-    found = pattern.fullmatch(token)
-    if not found:
-        raise FormatError(where, expected=expected, found=clip(token), fix="repair or remove this line")
+    if not (found := pattern.fullmatch(token)):
+        raise FormatError(where, expected=expected, found=clip(token))
     return found
 
 
 def _span(first: str, last: str, token: str, where: str) -> Span:
-    """Inclusive positions as a half-open span."""
+    """Return inclusive positions as a half-open span."""
     if int(last) < int(first):
-        raise FormatError(where, expected="a span that does not end before it starts", found=clip(token), fix="repair this line")
+        raise FormatError(where, expected="a span that does not end before it starts", found=clip(token))
     return int(first), int(last) + 1
 
 
@@ -356,32 +311,27 @@ def _span(first: str, last: str, token: str, where: str) -> Span:
 
 
 def write(nbest: NBest, stream: IO[bytes]) -> None:
-    """Global features, dense ones first; segmentation and alignment where all units of a hypothesis have places.
+    """Write global features, dense ones first; segmentation and alignment where all units of a hypothesis have places.
 
     Numbers read back exactly. What has no place in this format is in ``left_out``.
     """
-    dense, sparse_part = nbest.global_features, SparseRows.from_matrix(nbest.global_sparse.copy())
-    sparse_names = nbest.sparse_names.to_pylist()
     check_writable(nbest, "|||")
-    groups = group_names(nbest.global_names)
     texts, within = nbest.text.to_pylist(), _are_within_words(nbest.units)
-    for s, ident in enumerate(nbest.ids.tolist()):
-        for h in range(nbest.hyp_ptr[s], nbest.hyp_ptr[s + 1]):
-            row = [format_number(value) for value in dense[h].tolist()]
-            own = slice(sparse_part.ptr[h], sparse_part.ptr[h + 1])
-            labelled = [f"{label}= {' '.join(row[i] for i in at)}" for label, at in groups]
-            named = zip(sparse_part.idx[own].tolist(), sparse_part.val[own].tolist(), strict=True)
-            labelled += [f"{sparse_names[j]}= {format_number(value)}" for j, value in named]
-            score = "" if isnan(nbest.score[h]) else format_number(nbest.score[h])
-            places = _places(nbest, h, within)
-            parts = [
-                str(ident),
-                _checked_text(texts[h], ident),
-                " ".join(labelled),
-                *([score] if score or places else []),
-                *places,
-            ]
-            stream.write((" ||| ".join(parts) + "\n").encode())
+    for h, (ident, features, score) in enumerate(labelled_rows(nbest, nbest.global_features)):
+        places = _places(nbest, h, within)
+        parts = [str(ident), _checked_text(texts[h], ident), features, *([score] if score or places else []), *places]
+        stream.write((" ||| ".join(parts) + "\n").encode())
+
+
+def labelled_rows(nbest: NBest, dense: F64) -> Iterator[tuple[int, str, str]]:
+    """Yield sentence, features and score of each hypothesis; ``dense`` [H, D] are the values of its global features."""
+    groups, sparse = group_names(nbest.global_names), SparseRows.from_matrix(nbest.global_sparse)
+    sparse_names, ids = nbest.sparse_names.to_pylist(), nbest.ids.tolist()
+    for h, s in enumerate(nbest.sent_of_hyp.tolist()):
+        own = slice(sparse.ptr[h], sparse.ptr[h + 1])
+        named = zip(sparse.idx[own].tolist(), sparse.val[own].tolist(), strict=True)
+        labelled = [format_features(groups, dense[h].tolist()), *(f"{sparse_names[j]}= {format_number(v)}" for j, v in named)]
+        yield ids[s], " ".join(filter(None, labelled)), "" if isnan(nbest.score[h]) else format_number(nbest.score[h])
 
 
 def left_out(nbest: NBest) -> list[str]:
@@ -399,8 +349,8 @@ def left_out(nbest: NBest) -> list[str]:
 def _have_places(nbest: NBest, at: slice) -> Array:
     """[r] for each of these occurrences of units whether it stands somewhere in source and target."""
     own = nbest.unit_idx[at]
-    src_len, tgt_len = nbest.units.src_len[own], nbest.units.tgt_len[own]
-    return (nbest.src_start[at] >= 0) & (nbest.tgt_start[at] >= 0) & (src_len >= 1) & (tgt_len >= 0)
+    lengths = (nbest.units.src_len[own] >= 1) & (nbest.units.tgt_len[own] >= 0)
+    return (nbest.src_start[at] >= 0) & (nbest.tgt_start[at] >= 0) & lengths
 
 
 def _are_within_words(units: Units) -> Array:
@@ -420,9 +370,8 @@ def check_writable(nbest: NBest, bars: str) -> None:
     """Raise for names that would read back as something else; ``bars`` may not be in one."""
     for name in (*nbest.global_names, *nbest.sparse_names.to_pylist()):
         if split_words(name) != [name] or bars in name or "\n" in name or "\r" in name:
-            raise InputError(
-                f"expected feature names without spaces and {bars!r} for Moses' formats, found {name!r}; write JSON lines instead"
-            )
+            expected = f"feature names without spaces and {bars!r} for Moses' formats"
+            raise InputError(f"expected {expected}, found {name!r}; write JSON lines instead")
 
 
 def _checked_text(text: str, ident: int) -> str:
@@ -435,7 +384,7 @@ def _checked_text(text: str, ident: int) -> str:
 
 
 def _places(nbest: NBest, h: int, within: Array) -> list[str]:
-    """The segmentation field, and the alignment field if there is one; none where a unit has no place, or one within a word."""
+    """Return segmentation and, if there is one, alignment; nothing where a unit has no place or is within a word."""
     at = slice(nbest.unit_ptr[h], nbest.unit_ptr[h + 1])
     units = nbest.unit_idx[at].tolist()
     src_len, tgt_len = nbest.units.src_len[units], nbest.units.tgt_len[units]

@@ -11,7 +11,6 @@ from numba import njit
 
 from boostfeat.core.arrays import F64, I64, Array, offsets, unique_rows
 from boostfeat.core.text import split_words
-from boostfeat.formats.moses.table_files import format_scores, write_entry
 from boostfeat.lists.words import Words
 
 from .bitext import Bitext
@@ -48,12 +47,17 @@ class PhraseTable:
         """``source ||| target ||| p(s|t) lex(s|t) p(t|s) lex(t|s) ||| 0-0 1-1 ||| n(t) n(s) n(s,t) ||| |||``"""
         rows = zip(self.src, self.tgt, self.scores.tolist(), self.links.tolist(), self.counts.tolist(), strict=True)
         for src, tgt, scores, links, counts in rows:
-            write_entry(stream, src, tgt, scores, link_text(links), format_scores(counts))
+            fields = (src, tgt, _format_scores(scores), link_text(links), _format_scores(counts))
+            stream.write(f"{' ||| '.join(fields)} ||| |||\n".encode())
 
     def write_orientation(self, stream: IO[bytes]) -> None:
         """``source ||| target ||| mono swap other mono swap other`` (wbe-msd-bidirectional-fe)"""
         for src, tgt, orientation in zip(self.src, self.tgt, self.orientation.tolist(), strict=True):
-            write_entry(stream, src, tgt, orientation)
+            stream.write(f"{src} ||| {tgt} ||| {_format_scores(orientation)}\n".encode())
+
+
+def _format_scores(values: Iterable[float]) -> str:
+    return " ".join(f"{value:.6g}" for value in values)
 
 
 def _phrases_of(words: Sequence[str], longest: int) -> Iterator[str]:

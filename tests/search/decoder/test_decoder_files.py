@@ -287,7 +287,11 @@ INI = "[weight]\nTranslationModel0= 1 1\nLM0= 1\n"
         ("pt", "", "expected a phrase table, found an empty file"),
         ("pt", "a ||| x ||| 1 1\n\nb ||| y ||| 1\n", ":3: expected 2 scores as in the first line, found '1'"),
         ("pt", "a ||| x ||| 1 1 ||| 0:0\n", ":1: expected an alignment like 0-0 1-1 in the fourth field, found '0:0'"),
-        ("pt", "a ||| x ||| 1 1 ||| 0-0 ||| 7 x\n", ":1: expected probabilities or counts, none negative, found '7 x'"),
+        (
+            "pt",
+            "a ||| x ||| 1 1 ||| 0-0 ||| 7 x\n",
+            ":1: expected probabilities or counts, none negative, that fit Moses' single precision, found '7 x'",
+        ),
         ("rt", "a ||| x ||| 1 1 1\n", ":1: expected 6 probabilities (msd-bidirectional-fe), found '1 1 1'"),
         ("rt", "q ||| x ||| 1 1 1 1 1 1\n", "expected pairs of the phrase table, found none of its 2"),
         ("ini", "[weight]\nTranslationModel0= 1 1 1\nLM0= 1\n", "expected 2 weights for TranslationModel0, found 3"),
