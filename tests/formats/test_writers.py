@@ -54,9 +54,9 @@ def test_what_a_format_cannot_express_is_refused(case: str) -> None:
 
 
 def with_quality(nbest: NBest) -> NBest:
-    quality = (
-        Qualities().with_column("comet", np.array([0.5]), np.ones(1)).with_column("mqm", np.array([3.0]), np.ones(1), lower=True)
-    )
+    one = {"weight": np.ones(1), "hyp_ptr": nbest.hyp_ptr}
+    quality = Qualities().with_column("comet", np.array([0.5]), **one)
+    quality = quality.with_column("mqm", np.array([3.0]), **one, lower=True)
     return replace(nbest, quality=quality, meta={"tokenize": "13a"})
 
 
