@@ -45,7 +45,7 @@ def test_growth_is_bounded(tmp_path, monkeypatch, factor, free, size, refused):
 
 
 def test_bounds_are_those_of_the_page():
-    page = (Path(__file__).parents[2] / "examples" / "troubles.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "examples" / "faq.md").read_text(encoding="utf-8")
     bounds = f"may become {compression.MAX_EXPANSION} times its size, and {compression.FREE_BYTES >> 20} MB in any case"
     assert bounds in page.replace("\n", " ")
     assert f"`{compression.EXPANSION_VARIABLE}=N` raises that" in page
