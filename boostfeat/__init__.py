@@ -26,7 +26,7 @@ Packages, in the order of the pipeline (each imports only from those above it, s
     search    graphs, decoder, loop             report    one page to look at
     cli       the commands
 
-examples/method.md has the whole method with a table from equations to functions; README.md lists the papers.
+examples/method.md has the method, a table from equations to functions, and the papers.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:  # what type checkers see of _EXPORTS
     from .rerank.reranker import Reranker as Reranker
     from .trees.tree import Tree as Tree
 
-__version__ = "0.2.0"  # the wheel has it from here; CITATION.cff and examples/changes.md follow, and a test looks
+__version__ = "0.3.0"  # the wheel has it from here; CITATION.cff and examples/changes.md follow, and a test looks
 
 # What the library offers at its top, imported when first used: `boostfeat --help` must not wait for numba or pyarrow.
 _EXPORTS = {

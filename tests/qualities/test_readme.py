@@ -247,7 +247,9 @@ def test_pages_are_short(page: Path) -> None:
 
 @pytest.mark.quick
 @pytest.mark.parametrize(
-    "page", [*PAGES, *(ROOT / name for name in ("tests/README.md", "data/README.md"))], ids=lambda page: str(page.relative_to(ROOT))
+    "page",
+    [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "tests/README.md", "data/README.md"))],
+    ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_links_and_paths_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
