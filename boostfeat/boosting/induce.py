@@ -31,7 +31,7 @@ from ..model.model import Model
 from ..model.own_order import KEPT, in_own_order
 from .boost import run_rounds
 from .local import Local
-from .options import AUTO, NOTHING_TO_CHOOSE, BoostOptions, recipe
+from .options import AUTO, NOTHING_TO_CHOOSE, BoostOptions, recipe, with_changes
 from .record import Callback
 from .selection.calibration import calibration
 from .selection.expected_length import learn_length
@@ -71,13 +71,20 @@ def induce(
     uninterrupted run gives. ``tell`` hears of the fits that choose.
     """
     dev = lists if isinstance(lists, NBest) else concat(list(lists))
-    options = options or recipe()
+    options = with_gain_of(dev, options or recipe())
     if select is not None:
         choosing_metric(select, options.metric)
     maker = maker or FeatureMaker(seed=seed, threads=threads)
     features = chosen_features(dev, select, options, templates, init or so_far, maker, tell=tell)
     how: dict[str, Any] = {"seed": seed, "threads": threads, "callback": callback, "tell": tell}
     return induce_on(features, options, init=init, so_far=so_far, **how)
+
+
+def with_gain_of(dev: NBest, options: BoostOptions) -> BoostOptions:
+    """Return the options with the first quality column as what is learned, where BLEU is and the list has no references."""
+    if options.gain != "bleu" or dev.has_stats or not dev.quality.names:
+        return options
+    return with_changes(options, {"gain": dev.quality.names[0]})
 
 
 def induce_on(

@@ -22,7 +22,7 @@ from .stopping import best_round, scores_of, tree_scores
 
 STEPS = "standardised"  # what l2 penalises ρ by; release 0.1 did not say, and penalised it in units of gradients
 
-Callback = Callable[[Mapping[str, Any], Model], None]
+Callback = Callable[[Mapping[str, Any], Model], Any]  # the run ends where it returns True
 
 
 class Record:
@@ -30,6 +30,7 @@ class Record:
 
     model: Model
     held_out: HeldOut | None = None
+    is_stopped = False
 
     def __init__(
         self,
@@ -102,12 +103,12 @@ class Record:
             row["select"] = self.held_out.score()
         self.model = replace(self.model, history=(*self.model.history, row))
         if self.callback:
-            self.callback(row, self.model)
+            self.is_stopped = self.callback(row, self.model) is True
 
     def exhausted(self) -> bool:
-        """Tell whether the select gain has not risen for ``patience`` rounds."""
-        if self.held_out is None:
-            return False
+        """Tell whether the callback ends the run, or the select gain has not risen for ``patience`` rounds."""
+        if self.is_stopped or self.held_out is None:
+            return self.is_stopped
         history = self.model.history
         return bool(history[-1]["round"] - best_round(history, lower=self.lower) >= max(1, self.options.patience))
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..boosting.induce import induce_on
+from ..boosting.induce import induce_on, with_gain_of
 from ..boosting.options import RECIPES, BoostOptions
 from ..boosting.options import recipe as recipe_of
 from ..boosting.selection.template_set import Features, chosen_features
@@ -421,6 +421,7 @@ def induce(o: InduceFlags) -> None:
     so_far = Model.load(partial) if o.resume and partial.exists() else None
     start = Model.load(o.init) if o.init else None
     dev, held_out = o.read_lists()
+    options = with_gain_of(dev, options)
     features = _features(o, dev, held_out, options, start, so_far)
     dev, held_out, plan = features.dev, features.select, features.plan
     for warning in (*range_warnings(dev).values(), *filter(None, [lost_ranking(dev)])):

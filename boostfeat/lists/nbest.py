@@ -327,6 +327,11 @@ class NBest:
         return len(self.ids)
 
     @property
+    def shape(self) -> tuple[int]:
+        """(S,), by which scikit-learn knows that sentences are samples."""
+        return (len(self),)
+
+    @property
     def n_hyps(self) -> int:
         return len(self.text)
 
@@ -467,8 +472,10 @@ class NBest:
         hyp_ptr, hyps = _segments(self.hyp_ptr, sentences)
         return self.take_hyps(hyps, hyp_ptr, sentences)
 
-    def __getitem__(self, sentences: int | slice | Array) -> NBest:
-        """The lists of these sentences; of a single one, too, it is n-best lists of a corpus."""
+    def __getitem__(self, sentences: int | slice | Array | tuple[Any, ...]) -> NBest:
+        """Return the lists of these sentences; of a single one, too, it is n-best lists of a corpus."""
+        if isinstance(sentences, tuple):  # as scikit-learn indexes samples: [positions, ...]
+            return self[sentences[0]]
         if isinstance(sentences, int | np.integer):
             if not -len(self) <= sentences < len(self):
                 raise IndexError(f"sentence {sentences}: expected one of {len(self)}, counted from 0; ids are in NBest.ids")

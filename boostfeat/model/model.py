@@ -125,10 +125,15 @@ class Model:
         lacking = {name for name in filterfalse(made.__contains__, self.weights) if name not in known and self.weights[name]}
         return sorted(lacking | (self._tested - known - made))
 
+    @cached_property
+    def effects(self) -> dict[str, float]:
+        """By feature, how much it moved the ranking of the lists it was learned on (``total_effects``), the largest first."""
+        return total_effects(self.weights, self.trees, *remembered_effects(self.trees, self.history))
+
     def _repr_html_(self) -> str:
         """For notebooks: the features that matter most, on the list it was learnt on, and the first trees, drawn."""
-        effects, of_trees = remembered_effects(self.trees, self.history)
-        total = total_effects(self.weights, self.trees, effects, of_trees)
+        _, of_trees = remembered_effects(self.trees, self.history)
+        total = self.effects
         known = any(total.values())
         rows = [
             [name, f"{self.weights.get(name, 0.0):.6g}", *([f"{total[name]:.4g}"] if known else [])]

@@ -1,42 +1,43 @@
 """BoostReranker by scikit-learn's conventions.
 
-Of scikit-learn's own checks, those that need no data are run as they are. The others fit arrays, which mean nothing here: what they ask
-that applies to lists is asked below, under their names. Tuners are no estimators but frozen options with ``fit``.
+Scikit-learn's own checks are run on matrices, all rows of which are one list; those that do not apply are listed with the reason. What
+they ask that applies to n-best lists is asked below, under their names. Tuners are no estimators but frozen options with ``fit``.
 """
 
 from __future__ import annotations
 
 import pickle
+import warnings
 from dataclasses import FrozenInstanceError, fields, replace
 
 import numpy as np
+import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import estimator_checks as checks
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat import BoostReranker, FeaturePlan, InputError, Model, Tree, featurize, induce, read_store, write_store
+from boostfeat import BoostReranker, FeaturePlan, InputError, Model, NBest, Tree, featurize, induce, read_store, write_store
 from boostfeat.boosting import estimator
 from boostfeat.boosting.estimator import SentenceKFold, usable_cores
 from boostfeat.boosting.options import RECIPES, recipe
+from boostfeat.lists.nbest import strings
 from boostfeat.tuners import TUNERS, tuner_class
 from boostfeat.tuners.base import Run
 
-WITHOUT_DATA = [
-    checks.check_parameters_default_constructible,
-    checks.check_no_attributes_set_in_init,
-    checks.check_get_params_invariance,
-    checks.check_set_params,
-    checks.check_do_not_raise_errors_in_init_or_set_params,
-    checks.check_estimator_cloneable,
-    checks.check_estimator_repr,
-    checks.check_estimator_tags_renamed,
-    checks.check_valid_tag_types,
-    checks.check_mixin_order,
-    checks.check_estimators_unfitted,
-]
+NOT_APPLICABLE = {  # checks of scikit-learn, and why
+    "check_fit2d_1sample": "one row is a list of one, from which nothing can be learned; the message says so in words of lists",
+    "check_array_api_input": "arrays of other libraries are not taken",
+}
 DEV, OTHER = (synthetic_nbest(SyntheticOptions(sentences=20, hyps=10, slots=4), seed=seed) for seed in (1, 2))
+ROWS = np.random.default_rng(0).normal(size=(300, 3))
+GOOD = 2 * ROWS[:, 0] - ROWS[:, 1] * (ROWS[:, 2] > 0)
+SIZES = [10] * 30
+FRAME = pl.DataFrame(ROWS, schema=["a", "b", "c"])
 SMALL = BoostReranker("paper", rounds=2, draws=200, min_occurrences=5)
 
 
@@ -45,9 +46,31 @@ def fitted() -> BoostReranker:
     return clone(SMALL).fit(DEV)
 
 
-@pytest.mark.parametrize("check", WITHOUT_DATA, ids=lambda check: check.__name__)
-def test_checks_of_scikit_learn(check):
-    check("BoostReranker", BoostReranker())
+class OneList(BoostReranker):
+    """All rows are one list, and predictions are scores: the sample of scikit-learn's checks is a row."""
+
+    __init__ = BoostReranker.__init__
+
+    def fit(self, X, y=None):  # noqa: N803
+        return super().fit(X, y, None if y is None else [X.shape[0] if hasattr(X, "shape") else len(X)])
+
+    def predict(self, X):  # noqa: N803
+        return self.decision_function(X)
+
+    def score(self, X, y=None):  # noqa: N803
+        return super().score(X, y, [len(X)])
+
+
+CHECKS = list(checks.estimator_checks_generator(OneList("paper", rounds=2, draws=200, min_occurrences=1)))
+
+
+@pytest.mark.parametrize(("estimator", "check"), CHECKS, ids=[check.func.__name__ for _, check in CHECKS])
+def test_checks_of_scikit_learn(estimator, check):
+    if check.func.__name__ in NOT_APPLICABLE:
+        pytest.skip(NOT_APPLICABLE[check.func.__name__])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of tiny data
+        check(estimator)
 
 
 @pytest.mark.parametrize("method", ["predict", "decision_function", "score", "staged_score"])
@@ -97,12 +120,111 @@ def test_estimators_pickle_and_readonly_memmap(fitted, tmp_path):
     assert clone(SMALL).fit(mapped).model_.to_json() == clone(SMALL).fit(OTHER).model_.to_json()
 
 
-def test_data_not_lists(fitted):
-    for call in (clone(SMALL).fit, fitted.predict, fitted.score):
-        with pytest.raises(
-            TypeError, match=r"X: expected n-best lists \(NBest\), found ndarray; open them with boostfeat.read_store"
-        ):
-            call(np.zeros((3, 2)))
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda r: r.fit("dev.nbest"), TypeError, r"X: expected lists \(NBest\) or a matrix, found a name; boostfeat.read_store\('dev.nbest'\) opens it"),
+        (lambda r: r.fit(DEV, select="x"), TypeError, "select: expected lists"),
+        (lambda r: r.fit(ROWS), TypeError, "y: expected the quality of each row of X, found None"),
+        (lambda r: r.fit(ROWS, GOOD), ValueError, "group: expected sizes of lists, whole numbers that add up to the 300 rows of X, found None"),
+        (lambda r: r.fit(ROWS, GOOD, [10, 20]), ValueError, "found a sum of 30"),
+        (lambda r: r.fit(ROWS, GOOD, [0.5]), ValueError, "group: expected sizes of lists"),
+        (lambda r: r.fit(ROWS, GOOD[:9], SIZES), ValueError, "y: expected a finite number for each of 300 hypotheses, found others, or 9 of them"),
+        (lambda r: r.fit(DEV, GOOD), ValueError, "y: expected a finite number for each of 200 hypotheses"),
+        (lambda r: r.fit(DEV, np.full(200, np.nan)), ValueError, "y: expected a finite number"),
+        (lambda r: r.fit(DEV, group=[10] * 20), ValueError, "group: an NBest has the sizes of its lists"),
+        (lambda r: r.set_params(level="local").fit(ROWS, GOOD, SIZES), ValueError, "level: rows of a matrix are whole hypotheses"),
+        (lambda r: r.set_params(gain="bleu").fit(DEV, np.zeros(200)), InputError, "quality column 'bleu': expected a name that is no metric"),
+        (lambda r: r.fit(ROWS, GOOD, SIZES).predict(ROWS), TypeError, "group: expected the sizes of the lists in X, found None; decision_function"),
+        (lambda r: r.fit(ROWS, GOOD, SIZES).predict(ROWS[:, :2], SIZES), ValueError, "X has 2 features, but BoostReranker is expecting 3"),
+        (lambda r: BoostReranker(n_estimators=3), TypeError, "n_estimators is called rounds here"),
+        (lambda r: BoostReranker(early_stopping_rounds=3), TypeError, "early_stopping_rounds is called patience here"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_learned_from_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call(clone(SMALL))
+
+
+# -- inside scikit-learn ------------------------------------------------------------------------------------------------
+
+
+def test_searches_and_cross_validation_take_lists():
+    """Sentences are samples: what a search finds is what fits by hand on the same folds give."""
+    folds, grid = SentenceKFold(2), {"max_leaves": [2, 3], "rounds": [0, 2]}
+    search = GridSearchCV(SMALL, grid, cv=folds, n_jobs=2).fit(DEV)
+    by_hand = [
+        clone(SMALL).set_params(**search.best_params_).fit(DEV[train]).score(DEV[held]) for train, held in folds.split(DEV)
+    ]
+    assert search.best_score_ == pytest.approx(np.mean(by_hand))
+    assert search.score(OTHER) == clone(SMALL).set_params(**search.best_params_).fit(DEV).score(OTHER)
+    assert search.predict(OTHER).shape == (20,)
+    np.testing.assert_allclose(cross_val_score(search.best_estimator_, DEV, cv=folds), by_hand)
+    chance = RandomizedSearchCV(SMALL, grid, n_iter=2, cv=2, random_state=0).fit(DEV)
+    assert chance.best_params_ in chance.cv_results_["params"]
+    quality = np.empty(20, object)
+    quality[:] = [list(own) for own in np.split(GOOD[:200], 20)]
+    by_quality = cross_val_score(SMALL, DEV, quality, cv=folds)
+    assert np.isfinite(by_quality).all()
+    assert not np.allclose(by_quality, by_hand)
+
+
+def test_pipelines_take_lists_and_frames():
+    shorter = make_pipeline(FunctionTransformer(lambda lists: lists.truncate(5)), clone(SMALL)).fit(DEV)
+    assert shorter.score(OTHER) == clone(SMALL).fit(DEV.truncate(5)).score(OTHER.truncate(5))
+    scaler = StandardScaler().set_output(transform="polars")
+    pipe = make_pipeline(scaler, BoostReranker(rounds=2)).fit(FRAME, GOOD, boostreranker__group=SIZES)
+    assert list(pipe[-1].feature_names_in_) == ["a", "b", "c"]
+    assert pipe.predict(FRAME, group=SIZES).shape == (30,)
+    assert pipe.decision_function(FRAME).shape == (300,)
+    html = pipe._repr_html_()
+    assert "BoostReranker" in html
+
+
+def test_a_matrix_a_frame_and_lists_of_the_same_rows_give_the_same_model():
+    """Quality is 2 a - b, b where c > 0 only: a counts most, and trees see more than weights do. Rows are of no order."""
+    reranker = BoostReranker(rounds=20, min_occurrences=10, decide="score")
+    models = [clone(reranker).fit(x, GOOD, SIZES) for x in (ROWS, FRAME)]
+    lists = NBest.bare(np.arange(31) * 10, strings([""] * 300), extra=ROWS, extra_names=("a", "b", "c"), score=np.zeros(300))
+    models.append(clone(reranker).set_params(level="global").fit(lists, GOOD))
+    first, *others = [r.model_.to_json()["trees"] for r in models[1:]]
+    assert all(trees == first for trees in others)
+    assert list(models[0].model_.weights.values()) == list(models[1].model_.weights.values())
+    assert not hasattr(models[0], "feature_names_in_")
+    assert [r.n_features_in_ for r in models] == [3, 3, 3]
+    importances = models[1].feature_importances_
+    assert importances.sum() == pytest.approx(1)
+    assert np.argsort(-importances).tolist() == [0, 1, 2]
+    best = GOOD.reshape(30, 10).max(axis=1).mean()
+    assert 0.9 * best < models[0].score(ROWS, GOOD, SIZES) == models[2].score(lists, GOOD) <= best
+    assert models[0].model_.config["gain"] == "quality"
+    by_name = clone(reranker).set_params(gain="reward").fit(ROWS, GOOD, SIZES, select=(ROWS, GOOD, SIZES))
+    assert by_name.model_.config["metric"] == "reward"
+
+
+def test_lists_without_references_are_learned_by_their_quality_column():
+    bare = DEV.without_references()
+    rewarded = bare.with_quality("reward", GOOD[:200])
+    assert (
+        clone(SMALL).fit(rewarded).model_.to_json()
+        == clone(SMALL).set_params(gain="reward").fit(bare, GOOD[:200]).model_.to_json()
+    )
+
+
+def test_callbacks_see_every_round_and_may_end_the_run():
+    seen = []
+
+    def keep(m, row, model):
+        assert (row["round"], len(model.trees)) == (m, m)
+        seen.append(m)
+
+    small = clone(SMALL).set_params(rule="all")
+    reranker = clone(small).set_params(rounds=9).fit(DEV, callbacks=[keep, lambda m, row, model: m == 3])
+    assert seen == [0, 1, 2, 3]
+    assert (reranker.n_trees_, len(reranker.history_)) == (3, 4)
+    assert reranker.model_.trees == clone(small).set_params(rounds=3).fit(DEV).model_.trees
+    chosen = clone(SMALL).set_params(rounds=9).fit(DEV, select=OTHER, callbacks=[lambda m, row, model: m == 2])
+    assert [row["round"] for row in chosen.history_] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("method", TUNERS)
@@ -198,7 +320,7 @@ def test_lists_that_do_not_go_together_are_refused(dev, select):
         reranker.fit(more, select=select)
     with pytest.warns(UserWarning, match="select lacks .* of X, which count as 0"):
         reranker.fit(more, select=select, allow_missing=True)
-    with pytest.raises(TypeError, match="select: expected n-best lists"):
+    with pytest.raises(TypeError, match="select: expected lists"):
         reranker.fit(more, select="select.nbest")
     fitted = reranker.fit(more, select=featurize(select, vocab)[0])
     weights = {name: 1.0 for name in more.global_names}
