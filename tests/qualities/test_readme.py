@@ -137,8 +137,6 @@ def test_commands_run(page: Path, lists: Path, runner: Callable[[Path, str], Non
     shutil.copytree(lists, folder, symlinks=True)
     for name, block in saved_files(page):
         (folder / name).write_text(block, encoding="utf-8")
-    if page.name == "formats.md":
-        run_python(blocks(page, "python"), folder)
     for command in commands(page):
         if reason_not_to_run(command) is None:
             runner(folder, command)
