@@ -38,6 +38,9 @@ COVERED, UNALIGNED, COVERAGE = "Alignment.covered", "Alignment.unaligned", "Alig
 SHARPNESS, ENTROPY = "Alignment.max", "Alignment.entropy"
 
 
+Values = dict[str, tuple[I64, F64]]  # by name: how many tokens of each hypothesis have a number, and the numbers
+
+
 class TokenHyp(NamedTuple):
     """One hypothesis, as a reader found it; ``where`` is its place for error messages."""
 
@@ -138,18 +141,17 @@ class TokenBuilder(Builder):
             h = int(more[0])
             lost = f"; {', '.join(signals)} of tokens are not kept" if signals else ""
             self.options.warn(
-                f"{self._where[h]}: {counted(counts[h], 'score')} of tokens, {counted(tokens.counts[h], 'word')} in the "
-                "text: of pieces that are not "
-                f"shown, so that units have scores and no words{lost}; have the decoder write pieces (Marian: --no-spm-decode)"
+                f"{self._where[h]}: {counted(counts[h], 'score')} of tokens, {counted(tokens.counts[h], 'word')} in the text: of "
+                "pieces that are not shown, so that units have scores and no words"
+                f"{lost}; have the decoder write pieces (Marian: --no-spm-decode)"
             )
             return self._container(self._bare(together, counts, tokens), join_pieces(tokens, "none").rows())
         joined = join_pieces(tokens, scheme)
         whole = self._regrouped(joined)
         if self.options.units == "token":
-            draft = self._token_units(together, signals, tokens, joined)
-        else:
-            draft = self._word_units(together, signals, tokens, whole, pieces=scheme != "none")
-        return self._container(draft, whole.rows())
+            return self._container(self._draft(together, signals, tokens, _one_by_one(tokens, joined), pieces=True), whole.rows())
+        pieces = scheme != "none" or bool((whole.n_pieces > 1).any())  # the same columns for every list of one decoder
+        return self._container(self._draft(together, signals, tokens, whole, pieces=pieces, split=pieces), whole.rows())
 
     def _scheme(self, tokens: Words) -> str:
         """The kind of pieces, as told or found; what looks like pieces here and there is said."""
@@ -163,18 +165,16 @@ class TokenBuilder(Builder):
                 )
         return "none" if told == "none" else found
 
+    def _fault(self, h: int, *, expected: str, found: str) -> FormatError:
+        return FormatError(self._where[h], expected=expected, found=found, fix="repair or remove this line")
+
     def _refuse_odd(self, name: str, counts: I64, values: F64) -> None:
         odd = ~(np.abs(values) < HUGE)  # sums of a few larger ones are no numbers
         if odd.any():
-            k = np.argmax(odd)  # the first
-            raise FormatError(
-                self._where[owners(offsets(counts))[k]],
-                expected=f"a finite number for {name}",
-                found=str(values[k]),
-                fix="repair or remove this line",
-            )
+            k = int(np.argmax(odd))  # the first
+            raise self._fault(owners(offsets(counts))[k], expected=f"a finite number for {name}", found=str(values[k]))
 
-    def _fitting_signals(self, tokens: Words) -> dict[str, tuple[I64, F64]]:
+    def _fitting_signals(self, tokens: Words) -> Values:
         """The other numbers of tokens, where there is one for each (and for the end)."""
         out = {}
         for name, column in self._signals.items():
@@ -183,10 +183,8 @@ class TokenBuilder(Builder):
             odd = (counts != tokens.counts) & (counts != tokens.counts + 1) & (counts > 0)
             if odd.any():
                 h = np.argmax(odd)
-                self.options.warn(
-                    f"{self._where[h]}: {counted(counts[h], 'value')} of {name}, {counted(tokens.counts[h], 'token')}: it "
-                    "is not kept"
-                )
+                values_here, tokens_here = counted(counts[h], "value"), counted(tokens.counts[h], "token")
+                self.options.warn(f"{self._where[h]}: {values_here} of {name}, {tokens_here}: it is not kept")
             else:
                 out[name] = (counts, values)
         return out
@@ -194,20 +192,15 @@ class TokenBuilder(Builder):
     def _refuse_few(self, counts: I64, tokens: Words) -> None:
         few = (counts < tokens.counts) & (counts > 0)
         if few.any():
-            h = np.argmax(few)
-            raise FormatError(
-                self._where[h],
-                expected=f"a score for each of {counted(tokens.counts[h], 'token')}",
-                found=str(counts[h]),
-                fix="repair or remove this line",
-            )
+            h = int(np.argmax(few))
+            raise self._fault(h, expected=f"a score for each of {counted(tokens.counts[h], 'token')}", found=str(counts[h]))
         without = int((counts == 0).sum())
         if without and counts.any():
             self.options.warn(f"{without} of {len(counts)} hypotheses have no scores of tokens, which count as 0")
 
-    def _same_counts(self, models: dict[str, tuple[I64, F64]], tokens: Words) -> dict[str, tuple[I64, F64]]:
+    def _same_counts(self, models: Values, tokens: Words) -> Values:
         """The models that score the same tokens as the first; of others the hypothesis keeps sum, minimum and count."""
-        together: dict[str, tuple[I64, F64]] = {}
+        together: Values = {}
         for name, (counts, values) in models.items():
             first = next(iter(together.values()))[0] if together else counts
             if np.array_equal(counts, first):
@@ -216,8 +209,7 @@ class TokenBuilder(Builder):
             h = int(np.argmax(counts != first))
             self.options.warn(
                 f"{name}: {counted(counts[h], 'score')} at {self._where[h]} where {next(iter(together))} has {first[h]}: "
-                "models with other "
-                f"pieces; kept as features of the hypothesis {name}, {name}.min, {name}.{PIECES}"
+                f"models with other pieces; kept as features of the hypothesis {name}, {name}.min, {name}.{PIECES}"
             )
             some, ptr = counts > 0, offsets(counts)
             total, least = np.zeros(len(counts)), np.zeros(len(counts))
@@ -278,7 +270,7 @@ class TokenBuilder(Builder):
 
     # -- units -------------------------------------------------------------------------------------------------------
 
-    def _bare(self, models: dict[str, tuple[I64, F64]], counts: I64, tokens: Words) -> _Draft:
+    def _bare(self, models: Values, counts: I64, tokens: Words) -> _Draft:
         """Units that are scores without a word."""
         self._extra_columns({PIECES: counts.astype(np.float64), WORDS: tokens.counts.astype(np.float64)})
         n = int(counts.sum())
@@ -286,50 +278,27 @@ class TokenBuilder(Builder):
         x, none = np.stack([values for _, values in models.values()], axis=1), empty_strings(n)
         return _Draft(offsets(counts), unknown, unknown, tuple(models), x, none, unknown, unknown, none)
 
-    def _word_units(
-        self,
-        models: dict[str, tuple[I64, F64]],
-        signals: dict[str, tuple[I64, F64]],
-        tokens: Words,
-        joined: Joined,
-        *,
-        pieces: bool,
+    def _draft(
+        self, models: Values, signals: Values, tokens: Words, joined: Joined, *, pieces: bool, split: bool = False
     ) -> _Draft:
-        split = pieces or bool((joined.n_pieces > 1).any())  # the same columns for every list of one decoder
+        """Units of words, and of the ends of sentences; counts of pieces, and how scores are split over them, where wanted."""
         columns: dict[str, tuple[F64, F64]] = {}  # of words, and of ends of sentences
         for name, (counts, values) in models.items():
-            words, ends = _token_values(counts, values, tokens)
-            total = _reduced(np.add, words, joined.first)
+            of_tokens, ends = _token_values(counts, values, tokens)
+            total = np.add.reduceat(of_tokens, joined.first)
             columns[name] = (total, ends)
             if split:
-                columns[f"{name}.min"] = (_reduced(np.minimum, words, joined.first), ends)
-                columns[f"{name}.first"] = (words[joined.first], ends)
+                columns[f"{name}.min"] = (np.minimum.reduceat(of_tokens, joined.first), ends)
+                columns[f"{name}.first"] = (of_tokens[joined.first], ends)
                 columns[f"{name}.mean"] = (total / joined.n_pieces, ends)
-        has_end = next(iter(models.values()))[0] == tokens.counts + 1 if models else np.zeros(len(tokens), bool)
         for name, (counts, values) in signals.items():
-            words, ends = _token_values(counts, values, tokens)
-            columns[name] = (_reduced(np.add, words, joined.first) / joined.n_pieces, ends)
-        if split:
+            of_tokens, ends = _token_values(counts, values, tokens)
+            columns[name] = (np.add.reduceat(of_tokens, joined.first) / joined.n_pieces, ends)
+        if pieces:
             columns[PIECES] = (joined.n_pieces.astype(np.float64), np.ones(len(tokens)))
         columns[WORDS] = (joined.n_words.astype(np.float64), np.zeros(len(tokens)))
-        src = self._source_spans(tokens, joined.first, joined.n_pieces)
-        return _with_ends(columns, joined.ptr, joined.text, joined.starts(), joined.n_words, src, has_end)
-
-    def _token_units(
-        self, models: dict[str, tuple[I64, F64]], signals: dict[str, tuple[I64, F64]], tokens: Words, joined: Joined
-    ) -> _Draft:
-        """Tokens as units: the first of a word has its place, the others the empty place after it."""
-        n = len(tokens.ids)
-        columns = {name: _token_values(*column, tokens) for name, column in (models | signals).items()}
-        columns[PIECES] = (np.ones(n), np.ones(len(tokens)))
-        words = np.zeros(n, np.int64)
-        words[joined.first] = joined.n_words
-        columns[WORDS] = (words.astype(np.float64), np.zeros(len(tokens)))
-        before = offsets(words)
-        start = before[:-1] - np.repeat(before[tokens.ptr[:-1]], tokens.counts)
         has_end = next(iter(models.values()))[0] == tokens.counts + 1 if models else np.zeros(len(tokens), bool)
-        src = self._source_spans(tokens, np.arange(n), np.ones(n, np.int64))
-        return _with_ends(columns, tokens.ptr, take_strings(tokens.names, tokens.ids), start, words, src, has_end)
+        return _with_ends(columns, joined, self._source_spans(tokens, joined.first, joined.n_pieces), has_end)
 
     def _source_spans(self, tokens: Words, first: I64, n_pieces: I64) -> _Spans:
         """From the first to the last source token that pieces of each unit are linked to."""
@@ -459,35 +428,27 @@ def _token_values(counts: I64, values: F64, tokens: Words) -> tuple[F64, F64]:
     return out, ends
 
 
-def _reduced(operation: np.ufunc, values: F64, first: I64) -> F64:
-    """The operation over each word's pieces; every word has some."""
-    return np.asarray(operation.reduceat(values, first))
+def _one_by_one(tokens: Words, joined: Joined) -> Joined:
+    """Return tokens as if each were a word: the first of a word has its place, the others the empty place after it."""
+    n = len(tokens.ids)
+    n_words = np.zeros(n, np.int64)
+    n_words[joined.first] = joined.n_words
+    return Joined(tokens.ptr, take_strings(tokens.names, tokens.ids), n_words, np.arange(n), np.ones(n, np.int64))
 
 
-def _with_ends(
-    columns: Mapping[str, tuple[F64, F64]], ptr: I64, text: Strings, start: I64, length: I64, src: _Spans, has_end: Bool
-) -> _Draft:
+def _with_ends(columns: Mapping[str, tuple[F64, F64]], words: Joined, src: _Spans, has_end: Bool) -> _Draft:
     """Units of words [W] and, where there is one, that of the end of each hypothesis, after its words."""
-    n, ends = len(text), np.flatnonzero(has_end)
-    counts = np.diff(ptr)
-    unit_ptr = offsets(counts + has_end)
-    row_of_word = np.arange(n) + np.repeat(unit_ptr[:-1] - ptr[:-1], counts)
-    row_of_end = unit_ptr[1:][ends] - 1
-    total = int(unit_ptr[-1])
+    n, ends = len(words.text), np.flatnonzero(has_end)
+    places = words.ptr[1:][ends]
 
-    def spread(words: Array, at_end: Array | int) -> Array:
-        out = np.zeros(total, np.result_type(words))
-        out[row_of_word] = words
-        out[row_of_end] = at_end
-        return out
+    def spread(of_words: Array, at_end: Array | int) -> Array:
+        return np.insert(of_words, places, at_end)
 
-    x = np.empty((total, len(columns)))
-    for j, (words, at_end) in enumerate(columns.values()):
-        x[row_of_word, j], x[row_of_end, j] = words, at_end[ends]
-    n_words = np.diff(offsets(length)[ptr])
-    place = spread(np.arange(n), n)  # of each unit's text, that of ends after all others
-    texts = take_strings(pa.concat_arrays([text, strings([END_OF_SENTENCE])]), place)
-    aligned = take_strings(pa.concat_arrays([src.align, strings([""])]), place) if has_text(src.align) else empty_strings(total)
+    x = np.column_stack([spread(of_words, at_end[ends]) for of_words, at_end in columns.values()])
+    at = spread(np.arange(n), n)  # of each unit's text, that of ends after all others
+    texts = take_strings(pa.concat_arrays([words.text, strings([END_OF_SENTENCE])]), at)
+    aligned = take_strings(pa.concat_arrays([src.align, strings([""])]), at) if has_text(src.align) else empty_strings(len(at))
     src_len = spread(np.where(src.start < 0, -1, src.length), -1)
-    starts = spread(src.start, -1), spread(start, n_words[ends])
-    return _Draft(unit_ptr, *starts, tuple(columns), x, texts, src_len, spread(length, 0), aligned)
+    starts = spread(src.start, -1), spread(words.starts(), np.diff(offsets(words.n_words)[words.ptr])[ends])
+    unit_ptr = offsets(np.diff(words.ptr) + has_end)
+    return _Draft(unit_ptr, *starts, tuple(columns), x, texts, src_len, spread(words.n_words, 0), aligned)
