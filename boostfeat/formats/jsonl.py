@@ -35,7 +35,7 @@ from ..core.files import decode, read_lines
 from ..core.strict_json import in_words, parsed
 from ..core.text import Strings, normal, split_words
 from ..lists.build import Builder, ListRecord, ReadOptions, UnitRecord, with_stats
-from ..lists.merging import at_columns
+from ..lists.merging import at_columns, names_given
 from ..lists.nbest import NBest, Notes, Qualities, SparseRows, strings
 from ..lists.quality import check_name
 from .fields import check_links
@@ -317,8 +317,7 @@ def _as_declared(nbest: NBest, header: _Header) -> NBest:
     A name is dense for units and hypotheses alike or for neither; where the header names only one of them, that one decides.
     """
     found = nbest.sparse_names.to_pylist()
-    by_units = {*nbest.unit_names, *(found[j] for j in np.unique(nbest.units.sparse.idx))}
-    by_hyps = {*nbest.extra_names, *(found[j] for j in np.unique(nbest.extra_sparse.idx))}
+    by_units, by_hyps = names_given(nbest)
     unit_names, extra_names, sparse = tuple(header.unit_features), tuple(header.hyp_features or ()), header.sparse_features or ()
     if header.hyp_features is None:
         extra_names = tuple(n for n in nbest.extra_names if n not in by_units and n not in sparse)

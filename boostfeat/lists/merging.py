@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from scipy import sparse
 
 from ..core.arrays import I64, Array, offsets, segment_positions
@@ -16,6 +15,7 @@ from ..core.errors import InputError
 from ..core.text import Strings, string_buffers
 from .build import DENSE_SHARE, assemble, ordered_union, with_stats
 from .nbest import NBest, Notes, Qualities, SparseRows, quality_unit, strings, take_strings
+from .words import positions
 
 
 def stack(lists: Sequence[NBest]) -> NBest:
@@ -26,13 +26,14 @@ def stack(lists: Sequence[NBest]) -> NBest:
         return lists[0]
     unit_names = _dense_names([(nb.unit_names, nb.n_units) for nb in lists])
     extra_names = _dense_names([(nb.extra_names, nb.n_hyps) for nb in lists])
-    units_give = [n for n in extra_names if any(_gives(nb, nb.unit_names, nb.units.sparse, n) for nb in lists)]
-    extras_give = [n for n in unit_names if any(_gives(nb, nb.extra_names, nb.extra_sparse, n) for nb in lists)]
-    unit_names, extra_names = (  # one way for units and extras
-        _as_met([nb.unit_names for nb in lists], [*unit_names, *units_give]),
-        _as_met([nb.extra_names for nb in lists], [*extra_names, *extras_give]),
+    by_units, by_hyps = ({name for names in given for name in names} for given in zip(*map(names_given, lists), strict=True))
+    unit_names, extra_names = (  # a name that is dense is dense for units and extras
+        _as_met([nb.unit_names for nb in lists], {*unit_names, *(by_units & {*extra_names})}, extra_names),
+        _as_met([nb.extra_names for nb in lists], {*extra_names, *(by_hyps & {*unit_names})}, unit_names),
     )
-    sparse_names = pa.concat_arrays([_sparse_names(nb, unit_names, extra_names) for nb in lists]).unique()
+    dense = {*unit_names, *extra_names}
+    known = ordered_union((*nb.sparse_names.to_pylist(), *nb.unit_names, *nb.extra_names) for nb in lists)
+    sparse_names = strings([name for name in known if name not in dense])
     spread = [at_columns(nb, unit_names, extra_names, sparse_names) for nb in lists]
     shift = np.cumsum([0, *(len(nb.units) for nb in spread)])
     has_stats = all(nb.has_stats or not nb.n_hyps for nb in lists)
@@ -106,52 +107,32 @@ def _dense_names(parts: Sequence[tuple[tuple[str, ...], int]]) -> tuple[str, ...
     return tuple(name for name, n in rows.items() if n >= least)
 
 
-def _as_met(lists: Sequence[tuple[str, ...]], names: Sequence[str]) -> tuple[str, ...]:
-    """The names in the order in which the lists have them, those that none has behind the others."""
-    wanted = set(names)
-    return ordered_union([*([n for n in own if n in wanted] for own in lists), names])
+def _as_met(lists: Sequence[tuple[str, ...]], wanted: set[str], others: Sequence[str]) -> tuple[str, ...]:
+    """The wanted names in the order in which the lists have them, those that none has behind them, as among the others."""
+    return tuple(name for name in ordered_union([*lists, others]) if name in wanted)
 
 
-def _gives(nb: NBest, dense: tuple[str, ...], rows: SparseRows, name: str) -> bool:
-    """Whether a list's units (or its extras), with these dense names and sparse rows, give a feature."""
-    at = pc.index(nb.sparse_names, name).as_py()
-    return name in dense or (at >= 0 and bool((rows.idx == at).any()))
-
-
-def _sparse_names(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str, ...]) -> Strings:
-    """Names that stay or become sparse when a list's features move to the given dense columns."""
-    is_dense, is_used = np.zeros((2, len(nb.sparse_names)), bool)
-    demoted: list[str] = []
-    parts = ((nb.units.sparse, nb.unit_names, unit_names), (nb.extra_sparse, nb.extra_names, extra_names))
-    for rows, own, dense in parts:
-        here, used = _positions(nb.sparse_names, strings(dense)) >= 0, np.zeros(len(nb.sparse_names), bool)
-        used[rows.idx] = True
-        is_dense |= here
-        is_used |= used & ~here
-        stay = set(dense)
-        demoted += [name for name in own if name not in stay]
-    return pa.concat_arrays([nb.sparse_names.filter(pa.array(is_used | ~is_dense)), strings(demoted)])
-
-
-def _positions(names: Strings, among: Strings) -> I64:
-    """Return where each name stands among others, -1 if it does not."""
-    return np.asarray(pc.index_in(names, value_set=among).fill_null(-1)).astype(np.int64)
+def names_given(nb: NBest) -> tuple[set[str], set[str]]:
+    """Return the names of the features that units have, and that hypotheses have beside them."""
+    sparse_names = nb.sparse_names.to_pylist()
+    of_units, of_hyps = ({sparse_names[j] for j in np.unique(rows.idx)} for rows in (nb.units.sparse, nb.extra_sparse))
+    return {*nb.unit_names, *of_units}, {*nb.extra_names, *of_hyps}
 
 
 def at_columns(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str, ...], sparse_names: Strings) -> NBest:
     """Return the list with its features at the given columns."""
     if (nb.unit_names, nb.extra_names) == (unit_names, extra_names) and nb.sparse_names.equals(sparse_names):
         return nb
-    to_sparse = _positions(nb.sparse_names, sparse_names)
+    to_sparse = positions(nb.sparse_names, sparse_names)
 
     def part(rows: SparseRows, dense: Array, names: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[Array, SparseRows]:
         """Columns that are dense here and there are copied; the others pass through (row, column, value)."""
-        n, column = len(dense), _positions(strings(names), strings(wanted))
+        n, column = len(dense), positions(strings(names), strings(wanted))
         x = np.zeros((n, len(wanted)))
         x[:, column[column >= 0]] = dense[:, column >= 0]
         leaves = sparse.coo_matrix(np.where(column < 0, dense, 0.0) if (column < 0).any() else dense.shape)
-        left = _positions(strings(names), sparse_names)[leaves.col]
-        row, goes = np.repeat(np.arange(n), np.diff(rows.ptr)), _positions(nb.sparse_names, strings(wanted))[rows.idx]
+        left = positions(strings(names), sparse_names)[leaves.col]
+        row, goes = np.repeat(np.arange(n), np.diff(rows.ptr)), positions(nb.sparse_names, strings(wanted))[rows.idx]
         comes, stays = goes >= 0, goes < 0
         x[row[comes], goes[comes]] += rows.val[comes]
         at = (np.concatenate([row[stays], leaves.row]), np.concatenate([to_sparse[rows.idx[stays]], left]))

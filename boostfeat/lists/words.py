@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from ..core.arrays import F64, I64, Array, Bool, offsets, owners, segment_positions
 from ..core.errors import InputError, clip
 from ..core.text import Strings
-from .nbest import numbers, strings, take_strings
+from .nbest import strings
 
 
 @dataclass(frozen=True)
@@ -37,27 +37,8 @@ class Words:
         """[tokens] the row of each word."""
         return owners(self.ptr)
 
-    @property
-    def first(self) -> I64:
-        """[n] the first word of each row, NONE where it is empty."""
-        return self._at(self.ptr[:-1])
-
-    @property
-    def last(self) -> I64:
-        """[n] the last word of each row, NONE where it is empty."""
-        return self._at(self.ptr[1:] - 1)
-
-    def _at(self, position: I64) -> I64:
-        out, some = np.full(len(self), NONE), self.counts > 0
-        out[some] = self.ids[position[some]]
-        return out
-
     def take(self, rows: Array) -> Words:
         return Words(offsets(self.counts[rows]), self.ids[segment_positions(self.ptr, rows)], self.names)
-
-    def find(self, words: Sequence[str]) -> I64:
-        """[tokens] which of the given words each token is, NONE if it is none of them."""
-        return positions(self.names, strings(words))[self.ids]
 
     def matches(self, pattern: str) -> Bool:
         """[tokens] whether a regular expression matches each token."""
@@ -66,11 +47,6 @@ class Words:
     def per_row(self, tokens: Bool) -> F64:
         """[n] how many tokens of each row are marked. Sums of integers: exact."""
         return np.diff(offsets(tokens)[self.ptr]).astype(np.float64)
-
-    def joined(self, names: Strings | None = None) -> Strings:
-        """[n] each row's words in one string, separated by blanks; with other names for the dictionary's words if given."""
-        words = take_strings(self.names if names is None else names, self.ids)
-        return pc.binary_join(pa.LargeListArray.from_arrays(numbers(self.ptr), words), pa.scalar(" ", pa.large_string()))
 
 
 def flags(column: Strings) -> Bool:
