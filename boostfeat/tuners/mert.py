@@ -36,7 +36,7 @@ FLOOR = 1e-12  # a spread this small beside a feature's largest value is the rou
 
 
 @kernel
-def _envelopes(hyp_ptr, a, b, first, at, old, new):  # type: ignore[no-untyped-def]
+def envelopes(hyp_ptr, a, b, first, at, old, new):  # type: ignore[no-untyped-def]
     """Upper envelopes of the lines a + γ b of every list.
 
     IN hyp_ptr[S+1], a[H], b[H]; OUT first[S] (the winner at γ = -∞, -1 of an empty list) and, for each change point, by list and
@@ -217,7 +217,7 @@ def best_interval_of(
     """(γ, value) of the best point of the line of scores a + γ b [H] of lists with statistics rows [H, n]."""
     at, old, new = np.empty(len(a)), np.empty(len(a), np.int32), np.empty(len(a), np.int32)
     first = np.empty(len(hyp_ptr) - 1, np.int64)
-    n = _envelopes(hyp_ptr, a, b, first, at, old, new)
+    n = envelopes(hyp_ptr, a, b, first, at, old, new)
     where, best = _best_interval(at, np.argsort(at[:n]), old, new, rows, sums_of(first, rows, empty), recipe, reach, narrow)
     return float(where), float(best)
 

@@ -26,7 +26,7 @@ from ...metrics.metric import Metric
 from ...metrics.sums import Recipe
 from ...model.model import Model
 from ...tuners.base import EpochLog, Features, Run
-from ...tuners.mert import Mert, best_interval_of, climbed, value_of
+from ...tuners.mert import Mert, best_interval_of, climbed, envelopes, value_of
 from .graph import Graph
 from .kbest import Records, add_record, written_down
 
@@ -38,24 +38,22 @@ GRID = 2.0**20  # statistics are multiples of 1 / GRID
 
 
 @kernel
-def _crossing(a, b, i, j):  # type: ignore[no-untyped-def]
-    """Find γ where line j, the steeper one, comes to be above line i."""
-    return (a[i] - a[j]) / (b[j] - b[i])
+def _n_lines(shape, first, e):  # type: ignore[no-untyped-def]
+    """Count the lines of the sum of the envelopes of an edge's tails: one, and one more at every change point."""
+    n = 1
+    for t in shape.tails[shape.tail_ptr[e] : shape.tail_ptr[e + 1]]:
+        if first[t] == first[t + 1]:
+            return 0
+        n += first[t + 1] - first[t] - 1
+    return n
 
 
 @kernel
 def _upper(a, b):  # type: ignore[no-untyped-def]
     """Find the lines a + γ b [n] on their upper envelope, by rising γ; of identical lines the first."""
-    by_height = np.argsort(-a, kind="mergesort")
-    order = by_height[np.argsort(b[by_height], kind="mergesort")]
-    kept = [0][:0]
-    for i in order:
-        if kept and b[i] == b[kept[-1]]:
-            continue  # not above the first of its slope
-        while len(kept) > 1 and _crossing(a, b, kept[-2], i) <= _crossing(a, b, kept[-2], kept[-1]):
-            kept.pop()
-        kept.append(i)
-    return kept
+    winner, at, old, new = np.empty(1, np.int64), np.empty(len(a)), np.empty(len(a), np.int64), np.empty(len(a), np.int64)
+    n = envelopes(np.array([0, len(a)]), a, b, winner, at, old, new)
+    return np.append(winner, new[:n])
 
 
 @kernel
@@ -66,32 +64,35 @@ def goal_envelope(shape, a, b, goal):  # type: ignore[no-untyped-def]
     """
     first = np.zeros(len(shape.head_ptr), np.int64)  # the envelope of node v: records first[v]:first[v+1]
     records, slope = Records([0.0][:0], [0][:0], [0], [0][:0]), [0.0][:0]  # scores are those at γ = 0
+    at = np.empty(np.diff(shape.tail_ptr).max(), np.int64)  # a record of each tail
     for v in range(goal + 1):
-        lines, line_slope = Records([0.0][:0], [0][:0], [0], [0][:0]), [0.0][:0]  # what edges make of v, before the envelope
-        for e in range(shape.head_ptr[v], shape.head_ptr[v + 1]):
+        edges = range(shape.head_ptr[v], shape.head_ptr[v + 1])
+        n = 0
+        for e in edges:
+            n += _n_lines(shape, first, e)
+        line_a, line_b, edge, parts = np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty((n, len(at)), np.int64)
+        n = 0
+        for e in edges:
             tails = shape.tails[shape.tail_ptr[e] : shape.tail_ptr[e + 1]]
-            at = first[tails]
-            whole = (at < first[tails + 1]).all()
-            while whole:  # once for each line of the sum of the tails' envelopes
-                line_a, line_b, nearest, mover = a[e], b[e], np.inf, -1
+            for t in range(len(tails)):
+                at[t] = first[tails[t]]
+            for _ in range(_n_lines(shape, first, e)):
+                line_a[n], line_b[n], edge[n], nearest, mover = a[e], b[e], e, np.inf, -1
                 for t in range(len(tails)):
                     i = at[t]
-                    line_a += records.score[i]
-                    line_b += slope[i]
+                    line_a[n] += records.score[i]
+                    line_b[n] += slope[i]
+                    parts[n, t] = i
                     if i + 1 < first[tails[t] + 1]:
-                        x = _crossing(records.score, slope, i, i + 1)
+                        x = (records.score[i] - records.score[i + 1]) / (slope[i + 1] - slope[i])  # where the next is above
                         if mover < 0 or x < nearest:
                             nearest, mover = x, t
-                add_record(lines, line_a, e, at)
-                line_slope.append(line_b)
-                if mover < 0:
-                    break
-                at[mover] += 1
-        if line_slope:
-            for i in _upper(np.array(lines.score), np.array(line_slope)):
-                parts = lines.parts[lines.part_ptr[i] : lines.part_ptr[i + 1]]
-                add_record(records, lines.score[i], lines.edge[i], parts)
-                slope.append(line_slope[i])
+                if mover >= 0:
+                    at[mover] += 1
+                n += 1
+        for i in _upper(line_a, line_b) if n else np.zeros(0, np.int64):
+            add_record(records, line_a[i], edge[i], parts[i, : shape.tail_ptr[edge[i] + 1] - shape.tail_ptr[edge[i]]])
+            slope.append(line_b[i])
         first[v + 1] = len(slope)
     best = np.arange(first[goal], first[goal + 1])
     line_a, _, _, _, _, token_ptr, tokens = written_down(shape, records, best)
