@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from ..core.arrays import F64, I32, I64
+from ..core.arrays import I32, I64
 from ..core.errors import InputError, unknown_name
 from ..core.processes import give_back, in_forks
 from ..lists.agreement import sentence_digest, sentence_digests
 from ..lists.build import ordered_union
-from ..lists.nbest import NBest, SparseRows, take_strings
+from ..lists.nbest import NBest, take_strings
 from ..lists.precision import with_derived
 from ..lists.store import StoreWriter, UnitNumbers, in_several_runs, is_mappable, read_store, write_store
 from ..lists.words import distinct, words_of
@@ -156,23 +156,6 @@ def _well_used(nbest: NBest) -> int:
 
 def _with_products(plan: FeaturePlan, products: tuple[tuple[str, str], ...]) -> FeaturePlan:
     return replace(plan, products=products, n_products=len(products))
-
-
-def occurrence_features(
-    nbest: NBest, entries: Iterable[Entry], *, registry: Mapping[str, Template], resources: Resources
-) -> Iterator[tuple[tuple[str, ...], F64 | SparseRows]]:
-    """Yield (names, values [R, ...]) of each template at all occurrences of units: featurize without a list around it."""
-    plan = FeaturePlan(tuple(entries))
-    _check(nbest, plan, Computing(registry, resources))
-    run = SentenceRun(nbest, ListView(nbest, resources))
-    for entry in plan.entries:
-        part = run.compute(registry[entry.name], entry)
-        if part is None:
-            yield (), SparseRows.empty(nbest.n_occurrences)
-            continue
-        names = tuple(part.names[0].to_pylist()) if isinstance(part, Met) else part.names  # all there are, where none is named
-        row = part.row_of if part.of == "occurrence" else part.row_of[nbest.unit_idx]
-        yield names, part.values.take(row) if isinstance(part.values, SparseRows) else part.values[row]
 
 
 # -- the passes -------------------------------------------------------------------------------------------------------

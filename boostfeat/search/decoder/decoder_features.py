@@ -62,6 +62,11 @@ class UnitScorer:
         tested = self.weighed.tested if self.weighed else ()
         return (*self.names, *tested, *map(product_name, self.products))
 
+    @property
+    def tested(self) -> slice:
+        """Columns of the templates' features that trees test."""
+        return slice(len(self.names), len(self.names) + len(self.weighed.tested if self.weighed else ()))
+
     @cached_property
     def context_columns(self) -> list[tuple[int, int]]:
         """(place among names, place in kernels) of the context features."""

@@ -9,10 +9,11 @@ import numpy as np
 from ...core.arrays import F64, I32, I64, offsets, segment_positions
 from ...core.errors import InputError, clip
 from ...features.language_model import isolated_scores
+from ...features.plan import product_name
 from . import search as kernel
 from .decoder_features import EXTRAS, UnitScorer
 from .search_ngrams import Ngrams
-from .search_templates import NEXT, PREV, OptionSums, no_moves
+from .search_templates import BACK, NEXT, PREV, Weighed, no_moves
 from .search_trees import INVERSE, LM, N_CONTEXT, ORIENTATION, PER_WORD, tree_scores
 from .system import PHRASE_PENALTY, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY, PhraseSystem
 
@@ -73,8 +74,8 @@ class Lattice:
             rank = np.arange(len(keep)) - np.searchsorted(span[keep], span[keep])
             keep = keep[rank < table_limit]
         options = options.take(keep)
-        if options.said is not None and options.said.weighed.templates.placed:
-            options = options.in_place()
+        if scorer.weighed is not None and scorer.weighed.templates.placed:
+            options = options.in_place(scorer.weighed)
         return options.lattice()
 
     def find(self, start: int, end: int, text: str) -> int:
@@ -124,17 +125,19 @@ class _Candidates:
     row: I64  # [O]
     span: I64  # [O]
     x: F64  # [O, C]
-    said: OptionSums | None  # by templates
+    sums: dict[str, F64]  # [O] what templates add, by part
     score: F64  # [O]
     estimate: F64  # [O]
 
     @classmethod
     def of(cls, system: PhraseSystem, scorer: UnitScorer, tokens: list[str], row: I64, span: I64) -> _Candidates:
         start, n_src = span // system.table.longest, span % system.table.longest + 1
-        x = _static_features(system, scorer, row, n_src)
-        said = None if scorer.weighed is None else scorer.weighed.options(tokens, row, start)
-        none = np.zeros(len(row))
-        return cls(system, scorer, tokens, row, span, x, said, none, none).scored()
+        x, sums, none = _static_features(system, scorer, row, n_src), dict[str, F64](), np.zeros(len(row))
+        if scorer.weighed is not None:
+            sums, x[:, scorer.tested] = scorer.weighed.options(tokens, row, start)
+            sums[PREV] += scorer.beside("previous", PREV, x)
+            sums[NEXT] += scorer.beside("following", NEXT, x)
+        return cls(system, scorer, tokens, row, span, x, sums, none, none).scored()
 
     @property
     def start(self) -> I64:
@@ -145,35 +148,31 @@ class _Candidates:
         return self.start + self.span % self.system.table.longest + 1
 
     def take(self, rows: I64) -> _Candidates:
-        said = None if self.said is None else self.said.take(rows)
         columns = {name: getattr(self, name)[rows] for name in ("row", "span", "x", "score", "estimate")}
-        return replace(self, said=said, **columns)
+        return replace(self, sums={part: x[rows] for part, x in self.sums.items()}, **columns)
 
-    def in_place(self) -> _Candidates:
+    def in_place(self, weighed: Weighed) -> _Candidates:
         """Add what their places in the sentence tell."""
-        assert self.said is not None
-        said = self.said.placed(self.tokens, self.row, self.start, self.end)
-        found = replace(self, said=said).scored()
-        return found.take(np.lexsort((-found.estimate, self.span)))
+        found = weighed.templates.at_places(self.tokens, self.row, self.start, self.end)
+        self.x[:, self.scorer.tested] += weighed.tested_columns(found)
+        self.sums["static"] += weighed.sum_of(found)
+        options = self.scored()
+        return options.take(np.lexsort((-options.estimate, self.span)))
 
     def scored(self) -> _Candidates:
-        """Fill scores, estimates, and the columns of templates."""
-        x, said, system, start = self.x, self.said, self.system, self.start
-        inside, expected = np.zeros(len(x)), np.zeros(len(x))
-        if said is not None:
-            d = len(self.scorer.names)
-            x[:, d : d + said.columns.shape[1]] = said.columns
-            for j, (one, other) in enumerate(self.scorer.products, d + said.columns.shape[1]):
-                x[:, j] = x[:, self.scorer.columns.index(one)] * x[:, self.scorer.columns.index(other)]
-            beside = {side: self.scorer.beside(template, side, x) for template, side in (("previous", PREV), ("following", NEXT))}
-            said = replace(said, beside=beside)
-            inside = said.score()
-            for ngrams in said.weighed.ngrams:
-                inside += ngrams.inside(*_symbols(system, ngrams, self.tokens, self.row, start))
-            expected = said.back()[:, 0]
-        score = self.scorer.static_scores(x, is_unknown=self.row == 0) + inside
-        estimate = score + expected + _expected_context(system, self.scorer, self.tokens, self.row, start, x)
-        return replace(self, said=said, score=score, estimate=estimate)
+        """Fill products, scores and estimates."""
+        x, sums, columns = self.x, self.sums, self.scorer.columns
+        for one, other in self.scorer.products:
+            x[:, columns.index(product_name((one, other)))] = x[:, columns.index(one)] * x[:, columns.index(other)]
+        score = self.scorer.static_scores(x, is_unknown=self.row == 0)
+        expected = _expected_context(self.system, self.scorer, self.tokens, self.row, self.start, x)
+        if self.scorer.weighed is not None:
+            inside = sums["static"] + sums[PREV] + sums[NEXT]
+            for ngrams in self.scorer.weighed.ngrams:
+                inside += ngrams.inside(*_symbols(self.system, ngrams, self.tokens, self.row, self.start))
+            score = score + inside
+            return replace(self, score=score, estimate=score + sums[BACK[0]] + expected)
+        return replace(self, score=score, estimate=score + expected)
 
     def lattice(self) -> Lattice:
         system, row, start, n = self.system, self.row, self.start, len(self.tokens)
@@ -190,9 +189,9 @@ class _Candidates:
             ahead=system.ahead,
         )
         moves = no_moves()
-        if self.said is not None and self.said.weighed.has_moves:
-            symbols = [_symbols(system, ngrams, self.tokens, row, start) for ngrams in self.said.weighed.ngrams]
-            moves = self.said.moves(self.end, n, symbols)
+        if (weighed := self.scorer.weighed) is not None and weighed.has_moves:
+            symbols = [_symbols(system, ngrams, self.tokens, row, start) for ngrams in weighed.ngrams]
+            moves = weighed.moves(self.sums, self.end, n, symbols)
         return Lattice(system, self.scorer, self.tokens, row, start, self.end, options, words, self.estimate, moves)
 
 

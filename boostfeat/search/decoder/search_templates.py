@@ -14,60 +14,37 @@ search goes on: features that need it are refused by name.
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import RLock
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from ...core.arrays import F64, I32, I64, offsets, owners
+from ...core.arrays import F64, I64, owners
 from ...core.errors import InputError
-from ...core.kernels import kernel
-from ...core.text import Strings
 from ...features.compute import checked_links
 from ...features.feature_maker import FeatureMaker
-from ...features.featurizing import occurrence_features
 from ...features.plan import Entry, FeaturePlan, full_name
 from ...features.registry import Template
 from ...features.resources import Clusters, Resources
 from ...features.templates.helpers import split
-from ...features.templates.phrase import al
-from ...features.templates.place import checked_bins
-from ...lists.nbest import NBest, SparseRows, Units, strings, take_strings
+from ...features.templates.place import TURNS, checked_bins
+from ...lists.nbest import SparseRows
 from ...lists.words import NONE
+from ..template_calls import caller, shared_arguments
 from .search import Moves
 from .search_ngrams import START, Ngrams, joined
 from .searchable import BETWEEN, is_placed
 from .system import LM, QUANTILES, PhraseSystem
 
-BLOCK = 1 << 16  # phrase pairs whose features are computed at a time
 PREV, NEXT, BACK, AHEAD = "prev", "next", ("<0", "<1", "<2"), (">0", ">1", ">2")
 PARTS = ("static", PREV, NEXT, *BACK, *AHEAD)
 ORIENTATIONS = ("mono", "swap", "right")  # discontinuous moves to the left are as those to the right
 
 Parts = dict[str, SparseRows]
 Pair = tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[int, int], ...]]  # source words, target words, links
-
-
-@kernel
-def _row_sums(ptr, idx, val, w, out):  # type: ignore[no-untyped-def]
-    """OUT out[n]: Σ val · w[idx] of every row; a name that w has no place for weighs nothing."""
-    for r in range(len(out)):
-        total = 0.0
-        for i in range(ptr[r], ptr[r + 1]):
-            if idx[i] < len(w):
-                total += val[i] * w[idx[i]]
-        out[r] = total
-
-
-def row_sums(rows: SparseRows, w: F64) -> F64:
-    out = np.empty(len(rows))
-    _row_sums(rows.ptr, rows.idx, rows.val, w, out)
-    return out
 
 
 @contextlib.contextmanager
@@ -91,9 +68,8 @@ class SearchTemplates:
     maker: FeatureMaker = field(default_factory=FeatureMaker)
     wanted: frozenset[str] | None = None
     ids: dict[str, int] = field(default_factory=dict)  # feature -> column, in the order in which they come
-    _words: dict[str, Parts] = field(default_factory=dict)  # of unknown words
-    _columns: dict[str, I32] = field(default_factory=dict)  # of a template's features
-    _linking: dict[int | str, Pair | None] = field(default_factory=dict)  # rows and unknown words that cx may see
+    _words: dict[str, int] = field(default_factory=dict)  # unknown words -> row of _word_parts
+    _word_parts: Parts = field(default_factory=lambda: {part: SparseRows.empty(0) for part in PARTS})
     _lock: Any = field(default_factory=RLock)  # features get their numbers one after the other
 
     def __getstate__(self) -> dict[str, Any]:
@@ -142,28 +118,23 @@ class SearchTemplates:
 
     def vector(self, weights: Mapping[str, float]) -> F64:
         """Weights by name as a vector over ids: those of features of these templates."""
+        prefixes = set(self.entries) if self.wanted is None else set()
+        names = self.plan.features if self.wanted is None else self.wanted
+        mine = {n: w for n, w in weights.items() if w and (n in names or n.partition(":")[0] in prefixes)}
         with self._lock:
-            if self.wanted is not None:
-                mine = {name: w for name, w in weights.items() if w and name in self.wanted}
-            else:
-                known = set(self.entries)
-                mine = {n: w for n, w in weights.items() if w and (n in self.ids or n.partition(":")[0] in known)}
-            new = [name for name in mine if name not in self.ids]
-            self.ids.update(zip(new, range(len(self.ids), len(self.ids) + len(new)), strict=True))
+            at = [self.id_of(name) for name in mine]
             out = np.zeros(len(self.ids))
-            out[[self.ids[name] for name in mine]] = list(mine.values())
+        out[at] = list(mine.values())
         return out
 
     # -- phrase pairs ------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _texts(self) -> Texts:
-        """[P] of the phrase table."""
+    def _pairs(self) -> list[Pair]:
+        """[P] phrase pairs of the table; row 0, which stands for unknown words, is empty."""
         table = self.system.table
-        src = [""] * len(table)
-        for phrase, rows in table.rows.items():
-            src[rows.start : rows.stop] = [phrase] * len(rows)
-        return Texts(strings(src), strings(table.tgt), strings(table.align), np.diff(table.word_ptr))
+        sources = {r: split(phrase) for phrase, rows in table.rows.items() for r in rows}
+        return [(sources.get(r, ()), split(table.tgt[r]), checked_links(table.align[r])) for r in range(len(table))]
 
     @property
     def table(self) -> Parts:
@@ -173,141 +144,84 @@ class SearchTemplates:
 
     @cached_property
     def _table(self) -> Parts:
-        n = len(self.system.table)
-        rows = [np.arange(a, min(a + BLOCK, n)) for a in range(1, n, BLOCK)]
-        blocks = [{part: SparseRows.empty(1) for part in PARTS}, *(self._parts(self._texts.take(some)) for some in rows)]
-        return {part: _stacked([block[part] for block in blocks]) for part in PARTS}
+        return {part: _stacked(SparseRows.empty(1), rows) for part, rows in self._parts(self._pairs[1:]).items()}
 
-    def words(self, words: Iterable[str]) -> list[Parts]:
-        """Compute features of unknown words, which are translated as they are, once each."""
-        words = list(words)
+    def words(self, words: Sequence[str]) -> Parts:
+        """Compute features of unknown words, which are translated as they are; new ones are added to those known."""
         with self._lock:
             if new := [word for word in dict.fromkeys(words) if word not in self._words]:
-                made = self._parts(Texts.of_words(new))
-                for k, word in enumerate(new):
-                    self._words[word] = {part: rows.take(np.array([k])) for part, rows in made.items()}
-            return [self._words[word] for word in words]
+                for part, rows in self._parts([_lone(word) for word in new]).items():
+                    self._word_parts[part] = _stacked(self._word_parts[part], rows)
+                self._words.update(zip(new, range(len(self._words), len(self._words) + len(new)), strict=True))
+            at = np.array([self._words[word] for word in words], np.int64)
+            return {part: known.take(at) for part, known in self._word_parts.items()}
 
-    def _parts(self, texts: Texts) -> Parts:
+    def _parts(self, pairs: Sequence[Pair]) -> Parts:
         """Features of phrase pairs, of what follows or comes before one, and by the moves onto it and after it."""
-        # one more, since templates refuse a list without any alignment, which a few pairs may well lack
-        nbest = _lone_units(texts.and_words(["a"]))
-        n = len(texts.src)
-        out = {part: SparseRows.empty(n) for part in PARTS}
-        static = [(entry, template) for entry, template in self.entries.values() if template.kind == "static"]
-        if static:
-            out["static"] = self._computed(nbest, [entry for entry, _ in static]).take(np.arange(n))
-        units = [(split(src), split(tgt)) for src, tgt in zip(texts.src.to_pylist(), texts.tgt.to_pylist(), strict=True)]
-        for name in ("lo", "co"):
-            if name in self.entries:
-                self._add_moves(out, name, units)
-        for name in ("neighbour_sizes", "around"):
-            if name in self.entries:
-                call = self.entries[name][1].compute
-                rows = [call(unit, unit) for unit in units]
-                for part in (PREV, NEXT):
-                    own = [{k: x for k, x in row.items() if x and part in k.split(".")} for row in rows]
-                    out[part] = _beside(out[part], self._rows(own))
+        out = {part: SparseRows.empty(len(pairs)) for part in PARTS}
+        for name, (entry, template) in self.entries.items():
+            if template.kind == "static":
+                call = self._call(entry, template)
+                found = {"static": [call({"source": s, "target": t, "links": a}) for s, t, a in pairs]}
+            elif name in ("lo", "co"):
+                found = self._by_move(self._call(entry, template), pairs)
+            elif name in ("neighbour_sizes", "around"):
+                sides = [template.compute(pair[:2], pair[:2]) for pair in pairs]
+                found = {side: [{k: x for k, x in row.items() if side in k.split(".")} for row in sides] for side in (PREV, NEXT)}
+            else:
+                continue
+            for part, rows in found.items():
+                out[part] = _beside(out[part], self._rows(entry, rows))
         return out
 
-    def _rows(self, counts: Sequence[Mapping[str, float]]) -> SparseRows:
-        """Rows of values by name; of names that are not wanted there are none."""
-        kept = [[(self.id_of(name), x) for name, x in own.items() if self.is_wanted(name)] for own in counts]
-        ptr = offsets(np.array([len(own) for own in kept], np.int64))
-        idx, val = [k for own in kept for k, _ in own], [x for own in kept for _, x in own]
-        return SparseRows(ptr, np.array(idx, np.int32), np.array(val, np.float64))
+    def _call(self, entry: Entry, template: Template, **shared: Any) -> Callable[[Mapping[str, Any]], Any]:
+        return caller(entry, template, {**shared_arguments(template, self.resources), **shared})
 
-    def is_wanted(self, name: str) -> bool:
-        return self.wanted is None or name in self.wanted
-
-    def _computed(self, nbest: NBest, entries: Sequence[Entry]) -> SparseRows:
-        """Features of a list's units, each a hypothesis of its own."""
-        out = SparseRows.empty(nbest.n_hyps)
-        made = occurrence_features(nbest, entries, registry=self.maker.registry, resources=self.resources)
-        for entry, (names, values) in zip(entries, made, strict=True):
-            if not isinstance(values, SparseRows):
-                values = self._dense_rows(dict(zip(names, values.T, strict=True)), nbest.n_hyps)
-            elif len(values.idx):
-                values = SparseRows(values.ptr, self._ids_of(entry, names)[values.idx], values.val)
-            out = _beside(out, values)
+    def _by_move(self, call: Callable[[Mapping[str, Any]], Any], pairs: Sequence[Pair]) -> dict[str, list[list[str]]]:
+        """Names of lo or co by orientation: those of the move onto a phrase, and those of the move after it."""
+        out: dict[str, list[list[str]]] = {part: [] for part in (*BACK, *AHEAD)}
+        for back, ahead, move in zip(BACK, AHEAD, ORIENTATIONS, strict=True):
+            for source, target, _ in pairs:
+                found = call({"source": source, "target": target, "turn_before": move, "turn_after": move})
+                out[back].append([text for text in found if text[0] != ">"])
+                out[ahead].append([text for text in found if text[0] == ">"])
         return out
 
-    def _ids_of(self, entry: Entry, names: Sequence[str]) -> I32:
-        """[names] columns of a template's features; those of a frozen plan are looked up once."""
-        if entry.features is None or entry.name not in self._columns:
-            self._columns[entry.name] = np.array([self.id_of(name) for name in names], np.int32)
-        return self._columns[entry.name]
-
-    def _dense_rows(self, columns: Mapping[str, F64], n: int) -> SparseRows:
-        if self.wanted is not None:
-            columns = {name: x for name, x in columns.items() if name in self.wanted}
-        if not columns:
-            return SparseRows.empty(n)
-        ids = np.array([self.id_of(name) for name in columns], np.int32)
-        x = np.stack(list(columns.values()), axis=1)
-        row, at = np.nonzero(x)
-        return SparseRows(offsets(np.bincount(row, minlength=n)), ids[at], x[row, at])
-
-    def _add_moves(self, out: Parts, name: str, units: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
-        """OUT out: the features of lo or co by orientation; those of the move onto a phrase, and those of the move after it."""
-        entry, template = self.entries[name]
-        shared = (self.resources.clusters,) if "clusters" in template.arguments else ()
-        order = entry.places if entry.features is not None else {}
-        for k, move in enumerate(ORIENTATIONS):
-            back: list[dict[str, float]] = []
-            ahead: list[dict[str, float]] = []
-            for src, tgt in units:
-                found = template.compute(src, tgt, move, move, *shared)
-                for part, is_mine in ((back, False), (ahead, True)):
-                    names = (full_name(name, text, entry.hash_bits) for text in found if text.startswith(">") is is_mine)
-                    counts = Counter(text for text in names if not order or text in order)
-                    part.append({text: float(n) for text, n in sorted(counts.items(), key=lambda item: order.get(item[0], 0))})
-            out[BACK[k]] = _beside(out[BACK[k]], self._rows(back))
-            out[AHEAD[k]] = _beside(out[AHEAD[k]], self._rows(ahead))
+    def _rows(self, entry: Entry, found: Sequence[Mapping[str, float]] | Sequence[Sequence[str]]) -> SparseRows:
+        """Number what a template's function gave, row by row: values by name, or names, which are counted."""
+        names = [name for row in found for name in row]
+        numbers = {name: k for k, name in enumerate(dict.fromkeys(names))}
+        values, full = np.ones(len(names)), [full_name(entry.name, name, entry.hash_bits) for name in numbers]
+        if found and isinstance(found[0], Mapping):
+            values, full = np.array([x for row in found for x in row.values()], np.float64), list(numbers)  # type: ignore[union-attr]
+        if not np.isfinite(values).all():
+            name = names[int(np.argmin(np.isfinite(values)))]
+            raise InputError(f"{name}: expected finite numbers, found NaN or infinity; correct the template's function")
+        places = entry.places if entry.features is not None else {name: k for k, name in enumerate(dict.fromkeys(full))}
+        place = np.array([places.get(name, NONE) for name in full], np.int64)[[numbers[name] for name in names]]
+        row, kept = np.repeat(np.arange(len(found)), list(map(len, found))), (place >= 0) & (values != 0)
+        rows = SparseRows.of_entries(row[kept], place[kept], values[kept], (len(found), len(places)))
+        return SparseRows(rows.ptr, np.array([self.id_of(name) for name in places], np.int32)[rows.idx], rows.val)
 
     # -- options of a sentence ---------------------------------------------------------------------------------------
 
     @cached_property
-    def placed(self) -> list[Entry]:
+    def placed(self) -> list[tuple[Entry, Template]]:
         """Templates that read where in the sentence a phrase stands, and the sentence."""
-        return [entry for entry, template in self.entries.values() if is_placed(template)]
+        return [(entry, template) for entry, template in self.entries.values() if is_placed(template)]
 
     def at_places(self, tokens: Sequence[str], row: I64, start: I64, end: I64) -> SparseRows:
         """[O] features of options in their sentence."""
-        with self._lock:
-            out = self._contexts(tokens, row, start) if self.option("cx") else SparseRows.empty(len(row))
-        others = [entry for entry in self.placed if entry.name != "cx"]
-        if not others:
-            return out
-        words = [tokens[i] for i in start[row == 0].tolist()]
-        place = row.copy()
-        place[row == 0] = np.arange(len(self.system.table), len(self.system.table) + len(words))
-        texts = self._texts.and_words(words).take(place)
-        nbest = _lone_units(texts, start=start, length=end - start, source=" ".join(tokens))
-        with self._lock:
-            return _beside(out, self._computed(nbest, others))
-
-    def _contexts(self, tokens: Sequence[str], row: I64, start: I64) -> SparseRows:
-        """[O] features of cx. Few phrase pairs have a frequent pair of words: arrays of all would take ten times as long."""
-        entry, template = self.entries["cx"]
-        counts: list[dict[str, float]] = []
-        with _learnt_options(entry):
-            call, pairs, n = template.bound(entry.options), frozenset(entry.options["pairs"]), len(tokens)
-            for r, i in zip(row.tolist(), start.tolist(), strict=True):
-                pair = self._frequent(r, tokens[i], pairs)
-                found = call(*pair, (i, i + len(pair[0]), n), tokens) if pair is not None else ()
-                counts.append(dict(Counter(full_name("cx", text, entry.hash_bits) for text in found)))
-        return self._rows(counts)
-
-    def _frequent(self, r: int, word: str, pairs: Set[str]) -> Pair | None:
-        """The phrase pair of a row of the table (0: an unknown word), if it links words that are frequent together."""
-        key = r or word
-        if key not in self._linking:
-            texts = self._texts
-            src, tgt, align = (str(c[r]) for c in (texts.src, texts.tgt, texts.align)) if r else (word, word, "0-0")
-            pair = tuple(src.split(" ")), tuple(tgt.split(" ")), checked_links(align)
-            self._linking[key] = pair if not pairs.isdisjoint(al.compute(*pair)) else None
-        return self._linking[key]
+        out = SparseRows.empty(len(row))
+        places = list(zip(row.tolist(), start.tolist(), end.tolist(), strict=True))
+        pairs = [self._pairs[r] if r else _lone(tokens[i]) for r, i, _ in places]
+        for entry, template in self.placed:
+            call, found = self._call(entry, template, sentence=tuple(tokens)), []
+            for (source, target, links), (_, i, j) in zip(pairs, places, strict=True):
+                found.append(call({"source": source, "target": target, "links": links, "span": (i, j, len(tokens))}))
+            with self._lock:
+                out = _beside(out, self._rows(entry, found))
+        return out
 
     @cached_property
     def constants(self) -> dict[str, dict[str, float]]:
@@ -331,80 +245,23 @@ class SearchTemplates:
             return np.array([float(thresholds[q]) for q in QUANTILES])
 
 
-@dataclass(frozen=True)
-class Texts:
-    """Phrase pairs [n] with their alignments and target words."""
-
-    src: Strings
-    tgt: Strings
-    align: Strings
-    n_tgt: I64
-
-    @classmethod
-    def of_words(cls, words: Sequence[str]) -> Texts:
-        """Words that are translated as they are."""
-        same = strings(words)
-        return cls(same, same, strings(["0-0"] * len(words)), np.ones(len(words), np.int64))
-
-    def and_words(self, words: Sequence[str]) -> Texts:
-        more = Texts.of_words(words)
-        pairs = ((self.src, more.src), (self.tgt, more.tgt), (self.align, more.align))
-        src, tgt, align = (pa.concat_arrays(pair) for pair in pairs)
-        return Texts(src, tgt, align, np.append(self.n_tgt, more.n_tgt)) if words else self
-
-    def take(self, rows: I64) -> Texts:
-        src, tgt, align = (take_strings(column, rows) for column in (self.src, self.tgt, self.align))
-        return Texts(src, tgt, align, self.n_tgt[rows])
-
-
-def _lone_units(texts: Texts, *, start: I64 | None = None, length: I64 | None = None, source: str = "") -> NBest:
-    """A list of one sentence in which each phrase pair is a hypothesis of its own."""
-    n = len(texts.n_tgt)
-    unknown = np.full(n, -1, np.int32)
-    return NBest(
-        ids=np.zeros(1, np.int64),
-        source=strings([source]),
-        ref_ptr=np.zeros(2, np.int64),
-        refs=strings([]),
-        hyp_ptr=np.array([0, n]),
-        text=texts.tgt,
-        score=np.full(n, np.nan),
-        stats=np.zeros((0, 6), np.int32),
-        unit_ptr=np.arange(n + 1),
-        unit_idx=np.arange(n, dtype=np.int32),
-        src_start=unknown if start is None else start.astype(np.int32),
-        tgt_start=np.zeros(n, np.int32),
-        units=Units(
-            x=np.zeros((n, 0)),
-            sparse=SparseRows.empty(n),
-            src=texts.src,
-            tgt=texts.tgt,
-            align=texts.align,
-            src_len=unknown if length is None else length.astype(np.int32),
-            tgt_len=texts.n_tgt.astype(np.int32),
-            score=np.full(n, np.nan),
-        ),
-        unit_names=(),
-        extra=np.zeros((n, 0)),
-        extra_names=(),
-        extra_sparse=SparseRows.empty(n),
-        sparse_names=strings([]),
-    )
-
-
-def _stacked(blocks: Sequence[SparseRows]) -> SparseRows:
-    """Rows one after the other."""
-    ptr = offsets(np.concatenate([np.diff(block.ptr) for block in blocks]))
-    return SparseRows(ptr, np.concatenate([b.idx for b in blocks]), np.concatenate([b.val for b in blocks]))
+def _stacked(a: SparseRows, b: SparseRows) -> SparseRows:
+    """Return rows one after the other."""
+    return SparseRows(np.append(a.ptr, a.ptr[-1] + b.ptr[1:]), np.append(a.idx, b.idx), np.append(a.val, b.val))
 
 
 def _beside(a: SparseRows, b: SparseRows) -> SparseRows:
-    """Rows with the entries of both."""
+    """Return rows with the entries of both."""
     if not len(b.idx) or not len(a.idx):
         return b if len(b.idx) else a
     row = np.concatenate([owners(a.ptr), owners(b.ptr)])
     order = np.argsort(row, kind="stable")
     return SparseRows(a.ptr + b.ptr, np.concatenate([a.idx, b.idx])[order], np.concatenate([a.val, b.val])[order])
+
+
+def _lone(word: str) -> Pair:
+    """Return the phrase pair of a word that is translated as it is."""
+    return (word,), (word,), ((0, 0),)
 
 
 # -- under a model ----------------------------------------------------------------------------------------------------
@@ -422,10 +279,14 @@ class Weighed:
     def vector(self) -> F64:
         return self.templates.vector(self.weights)
 
+    def sum_of(self, rows: SparseRows) -> F64:
+        """[n] what features of rows add; those that got their numbers after the weights weigh nothing."""
+        return rows @ np.append(self.vector, np.zeros(len(self.templates.ids) - len(self.vector)))
+
     @cached_property
     def sums(self) -> dict[str, F64]:
         """[P] what each part adds."""
-        return {part: row_sums(rows, self.vector) for part, rows in self.templates.table.items()}
+        return {part: self.sum_of(rows) for part, rows in self.templates.table.items()}
 
     @cached_property
     def columns(self) -> F64:
@@ -434,15 +295,8 @@ class Weighed:
 
     def tested_columns(self, rows: SparseRows) -> F64:
         """[n, T]"""
-        out = np.zeros((len(rows), len(self.tested)))
-        if self.tested and len(rows.idx):
-            place = np.full(int(rows.idx.max()) + 1, -1)
-            for t, name in enumerate(self.tested):
-                if (k := self.templates.ids.get(name, len(place))) < len(place):
-                    place[k] = t
-            at = place[rows.idx]
-            out[owners(rows.ptr)[at >= 0], at[at >= 0]] = rows.val[at >= 0]
-        return out
+        at = [self.templates.id_of(name) for name in self.tested]
+        return np.asarray(rows.matrix(len(self.templates.ids))[:, at].toarray(), np.float64)
 
     @cached_property
     def ngrams(self) -> list[Ngrams]:
@@ -462,16 +316,15 @@ class Weighed:
     def has_moves(self) -> bool:
         return any(name in self.templates.entries for name in BETWEEN)
 
-    def options(self, tokens: Sequence[str], row: I64, start: I64) -> OptionSums:
-        """Sum the templates of the options of a sentence, wherever they stand in it."""
-        unknown = np.flatnonzero(row == 0)
-        sums = {part: self.sums[part][row] for part in PARTS}
-        columns = self.columns[row]
-        for o, parts in zip(unknown.tolist(), self.templates.words(tokens[start[o]] for o in unknown), strict=True):
-            for part in PARTS:
-                sums[part][o] = row_sums(parts[part], self.vector)[0]
-            columns[o] = self.tested_columns(parts["static"])[0]
-        return OptionSums(self, sums, columns, {PREV: np.zeros(len(row)), NEXT: np.zeros(len(row))})
+    def options(self, tokens: Sequence[str], row: I64, start: I64) -> tuple[dict[str, F64], F64]:
+        """Sum the templates of the options of a sentence by part [O], and give the columns [O, T], wherever they stand in it."""
+        sums, columns = {part: x[row] for part, x in self.sums.items()}, self.columns[row]
+        if len(unknown := np.flatnonzero(row == 0)):
+            words = self.templates.words([tokens[i] for i in start[unknown].tolist()])
+            for part, rows in words.items():
+                sums[part][unknown] = self.sum_of(rows)
+            columns[unknown] = self.tested_columns(words["static"])
+        return sums, columns
 
     def constant(self, part: str) -> float:
         return sum(self.weights[name] * value for name, value in self.templates.constants[part].items() if name in self.weights)
@@ -487,53 +340,18 @@ class Weighed:
             weighed = {str(name): self.weights.get(f"{side}.{name}", 0.0) for name in entry.options["features"]}
             return {name: (w, quantiles.get(name)) for name, w in weighed.items() if w}
 
+    def moves(self, sums: Mapping[str, F64], end: I64, n: int, symbols: Sequence[tuple[I64, I64]]) -> Moves:
+        """Make moves of options with these sums that end at ``end`` [O] of n words.
 
-def binned(x: F64, quantiles: Mapping[str, list[float]] | None) -> F64:
-    """The mean of the bin that each value falls into, or the value itself."""
-    return x if quantiles is None else np.array(quantiles["means"])[np.searchsorted(quantiles["cuts"], x)]
-
-
-@dataclass(frozen=True)
-class OptionSums:
-    """Sums and columns of templates for the options of a sentence."""
-
-    weighed: Weighed
-    sums: Mapping[str, F64]  # [O] by part
-    columns: F64  # [O, T]
-    beside: Mapping[str, F64]  # [O] what the decoder's features add as those of a previous (PREV) or following phrase (NEXT)
-
-    def take(self, rows: I64) -> OptionSums:
-        sums, beside = ({part: x[rows] for part, x in of.items()} for of in (self.sums, self.beside))
-        return replace(self, sums=sums, beside=beside, columns=self.columns[rows])
-
-    def placed(self, tokens: Sequence[str], row: I64, start: I64, end: I64) -> OptionSums:
-        """Add what depends on where in the sentence options stand."""
-        found = self.weighed.templates.at_places(tokens, row, start, end)
-        sums = {**self.sums, "static": self.sums["static"] + row_sums(found, self.weighed.vector)}
-        return replace(self, sums=sums, columns=self.columns + self.weighed.tested_columns(found))
-
-    def neighbour(self, part: str) -> F64:
-        """[O] what a phrase adds as the previous or the following one of another."""
-        return self.sums[part] + self.beside[part]
-
-    def score(self) -> F64:
-        """[O] of a phrase that has neighbours on both sides."""
-        return self.sums["static"] + self.neighbour(PREV) + self.neighbour(NEXT)
-
-    def back(self) -> F64:
-        """[O, 4] by the move onto a phrase."""
-        return _by_move([self.sums[part] for part in BACK])
-
-    def moves(self, end: I64, n: int, symbols: Sequence[tuple[I64, I64]]) -> Moves:
-        """Make moves of options that end at ``end`` [O]; ``symbols``: offsets and words of options as each of ngrams has them."""
-        w = self.weighed.weights
-        after = np.array([w.get(f"ori.>{name}", 0.0) for name in ("mono", "swap", "right", "left")])
-        ahead = _by_move([self.sums[part] for part in AHEAD]) + after
-        final = ahead[np.arange(len(end)), np.where(end == n, 0, 2)] - self.neighbour(PREV) + self.weighed.constant(NEXT)
-        initial = self.weighed.constant(PREV) - self.neighbour(NEXT)
+        ``symbols``: offsets and words of options as each of ngrams has them.
+        """
+        after = np.array([self.weights.get(f"ori.>{name}", 0.0) for name in TURNS])
+        ahead = _by_move([sums[part] for part in AHEAD]) + after
+        final = ahead[np.arange(len(end)), np.where(end == n, 0, 2)] - sums[PREV] + self.constant(NEXT)
+        initial = self.constant(PREV) - sums[NEXT]
         matrix, rows, columns = np.zeros((1, 1)), np.zeros(len(end) + 1, np.int32), np.zeros(len(end), np.int32)
         parts = []
-        for ngrams, words in zip(self.weighed.ngrams, symbols, strict=True):
+        for ngrams, words in zip(self.ngrams, symbols, strict=True):
             last, first = ngrams.edges(*words)
             final += ngrams.ending(last)
             parts.append(ngrams.matrix(np.vstack([last, [NONE, ngrams.numbers.get(START, NONE)]]), first))
@@ -541,7 +359,7 @@ class OptionSums:
             matrix, rows, columns = joined(parts)
         distinct, late = np.unique(np.column_stack([ahead, rows[:-1]]), axis=0, return_inverse=True)
         return Moves(
-            back=np.ascontiguousarray(self.back()),
+            back=np.ascontiguousarray(_by_move([sums[part] for part in BACK])),
             late=(late.ravel() + 1).astype(np.int32),
             ahead=np.ascontiguousarray(np.vstack([np.zeros((1, 4)), distinct[:, :4]])),
             last=np.append(rows[-1:], distinct[:, 4].astype(np.int32)),
@@ -550,6 +368,11 @@ class OptionSums:
             initial=initial,
             final=final,
         )
+
+
+def binned(x: F64, quantiles: Mapping[str, list[float]] | None) -> F64:
+    """The mean of the bin that each value falls into, or the value itself."""
+    return x if quantiles is None else np.array(quantiles["means"])[np.searchsorted(quantiles["cuts"], x)]
 
 
 def _by_move(orientations: Sequence[F64]) -> F64:
@@ -561,6 +384,3 @@ def _by_move(orientations: Sequence[F64]) -> F64:
 def no_moves() -> Moves:
     row, i32 = np.zeros(0), np.zeros(0, np.int32)
     return Moves(np.zeros((0, 4)), i32, np.zeros((0, 4)), i32, i32, np.zeros((0, 0)), row, row)
-
-
-# -- what search can have ---------------------------------------------------------------------------------------------

@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.sparse import csr_matrix, hstack
 
 from ...core.arrays import F64, I64, Array, offsets, segment_positions
 from ...core.errors import InputError
@@ -29,6 +30,7 @@ from ...features.resources import Clusters
 from ...features.templates.place import TURNS, turn
 from ...lists.build import assemble
 from ...lists.nbest import NBest, SparseRows, Units, strings
+from ..template_calls import caller
 from .graph import Graph
 from .kbest import Shape
 
@@ -47,20 +49,10 @@ def between(plan: FeaturePlan, wanted: Iterable[str]) -> tuple[list[Entry], set[
     return entries, {name for entry in entries for name in wanted.intersection(entry.features or ())}
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A unit between two others; by default, where nothing is asked of what stands beside it."""
+Place = dict[str, Any]  # a unit between two others: the arguments of templates, by name
 
-    start: int
-    end: int
-    n_src: int
-    source: Sequence[str]
-    target: Sequence[str]
-    words_before: Sequence[str] | None = ()
-    is_last: bool = False
-    jump: int = 1
-    turn_before: str = "right"
-    turn_after: str = "right"
+# Beside a unit in no place yet: nothing is asked of its neighbours
+NOWHERE: Place = {"words_before": (), "is_last": False, "jump": 1, "turn_before": "right", "turn_after": "right"}
 
 
 @dataclass(frozen=True)
@@ -123,50 +115,46 @@ class Neighbours:
         counts.append(len(ends))
         return _with_edges(graph, np.array(old_edge), np.array(new_tail), offsets(np.array(counts))), np.array(new_score)
 
-    def _units(self, graph: Graph, words: Sequence[str], n_src: int) -> tuple[list[int], list[_Place]]:
+    def _units(self, graph: Graph, words: Sequence[str], n_src: int) -> tuple[list[int], list[Place]]:
         """The distinct unit of each edge [E], -1 for none, and the units in no place yet."""
         number: dict[tuple[str, str, int, int], int] = {}
         unit_of: list[int] = []
-        places: list[_Place] = []
+        places: list[Place] = []
         spans = zip(graph.src_start.tolist(), graph.src_end.tolist(), strict=True)
         for (start, end), src, tgt, is_unit in zip(spans, graph.src, graph.tgt, graph.is_unit.tolist(), strict=True):
             if not is_unit:
                 unit_of.append(-1)
                 continue
-            src = src or " ".join(words[start:end])
-            u = number.setdefault((src, tgt, start, end), len(places))
+            source = split_words(src) if src else words[start:end]
+            u = number.setdefault((" ".join(source), tgt, start, end), len(places))
             if u == len(places):
-                places.append(_Place(start, end, n_src, split_words(src) if src else [], split_words(tgt) if tgt else []))
+                places.append({**NOWHERE, "span": (start, end, n_src), "source": source, "target": split_words(tgt)})
             unit_of.append(u)
         return unit_of, places
 
-    def _late(self, at: _Place) -> LateKey:
-        own = self._sum(at)
-        moves = tuple(self._sum(replace(at, turn_after=move)) - own for move in TURNS)
-        end = replace(at, is_last=True, turn_after=turn(at.n_src - at.end, at.start - at.n_src - 1))
-        return at.start, at.end, tuple(at.target[-self._n_words :]), moves, self._sum(end) - own
+    def _late(self, at: Place) -> LateKey:
+        own, (start, end, n) = self._sum(at), at["span"]
+        moves = tuple(self._sum({**at, "turn_after": move}) - own for move in TURNS)
+        final = self._sum({**at, "is_last": True, "turn_after": turn(n - end, start - n - 1)}) - own
+        return start, end, tuple(at["target"][-self._n_words :]), moves, final
 
     @cached_property
     def _n_words(self) -> int:
         """The number of the last unit's words that count."""
         return 2 if any(entry.name == "cb" for entry in self.entries) else 1
 
-    def _between(self, u: int, at: _Place, key: LateKey, known: dict[tuple[object, ...], float]) -> float:
+    def _between(self, u: int, at: Place, key: LateKey, known: dict[tuple[object, ...], float]) -> float:
         """A(u, last) + B(last, u)."""
         start, end, words, moves, _ = key
         is_first = start < 0
-        back, swap = at.start - end, (0 if is_first else start) - at.end
-        asked = (u, back, swap == 0, words, is_first)
-        found = known.get(asked)
-        if found is None:
-            before = None if is_first else words
-            found = known[asked] = self._sum(replace(at, words_before=before, jump=back, turn_before=turn(back, swap)))
-        if is_first:
-            return found
-        ahead = at.start - end
-        return found + moves[0 if ahead == 0 else 1 if start == at.end else 2 if ahead > 0 else 3]
+        move = turn(at["span"][0] - end, (0 if is_first else start) - at["span"][1])
+        asked = (u, at["span"][0] - end, move, words, is_first)
+        if asked not in known:
+            before = {"words_before": None if is_first else words, "jump": at["span"][0] - end, "turn_before": move}
+            known[asked] = self._sum({**at, **before})
+        return known[asked] if is_first else known[asked] + moves[TURNS.index(move)]
 
-    def _sum(self, at: _Place) -> float:
+    def _sum(self, at: Place) -> float:
         """Σ of weights times features of a unit in its place."""
         total, weights = 0.0, self.weights
         for entry, call in self._calls:
@@ -178,12 +166,9 @@ class Neighbours:
         return total
 
     @cached_property
-    def _calls(self) -> list[tuple[Entry, Callable[[_Place], dict[str, float] | list[str]]]]:
-        return [(entry, self._call(TEMPLATES[entry.name], entry)) for entry in self.entries]
-
-    def _call(self, template: Template, entry: Entry) -> Callable[[_Place], dict[str, float] | list[str]]:
-        call, clusters = template.bound(entry.options), self.plan.clusters or Clusters()
-        return lambda at: call(*(clusters if name == "clusters" else getattr(at, name) for name in template.arguments))
+    def _calls(self) -> list[tuple[Entry, Callable[[Place], Any]]]:
+        shared = {"clusters": self.plan.clusters or Clusters()}
+        return [(entry, caller(entry, TEMPLATES[entry.name], shared)) for entry in self.entries]
 
 
 def _with_edges(graph: Graph, old: I64, tails: I64, head_ptr: I64) -> Graph:
@@ -248,21 +233,11 @@ def with_templates(graph: Graph, plan: FeaturePlan, *, source: str = "") -> Grap
     """The graph with the features of a plan (see edge_plan) on the edges that are units."""
     edges = np.flatnonzero(graph.is_unit)
     made, _ = featurize(_edge_list(graph, source), plan)
-    d = len(made.unit_names)
-    matrix = made.units.sparse
-    names = [*made.unit_names, *made.sparse_names.to_pylist()]
-    row, column = np.nonzero(made.X)
-    counts = np.bincount(row, minlength=made.n_units) + np.diff(matrix.ptr)
-    ptr = offsets(counts)
-    idx, val = np.empty(ptr[-1], np.int32), np.empty(ptr[-1])
-    at = ptr[row] + np.arange(len(row)) - np.searchsorted(row, row)
-    idx[at], val[at] = column, made.X[row, column]
-    behind = np.repeat(ptr[1:] - matrix.ptr[1:], np.diff(matrix.ptr)) + np.arange(len(matrix.idx))
-    idx[behind], val[behind] = matrix.idx + d, matrix.val
+    rows = SparseRows.from_matrix(hstack([csr_matrix(made.X), made.X_sparse], "csr"))
     of_edge = np.full(graph.n_edges, made.n_units)
     of_edge[edges] = made.unit_idx
-    rows = SparseRows(np.append(ptr, ptr[-1]), idx, val).take(of_edge)  # the last, empty row is that of the other edges
-    return replace(graph, features=rows, names=tuple(names))
+    rows = SparseRows(np.append(rows.ptr, rows.ptr[-1]), rows.idx, rows.val).take(of_edge)  # the last, empty one: other edges
+    return replace(graph, features=rows, names=(*made.unit_names, *made.sparse_names.to_pylist()))
 
 
 def _edge_list(graph: Graph, source: str) -> NBest:

@@ -264,7 +264,7 @@ def test_units_have_the_features_that_featurize_gives(decoder: Decoder, raw: NBe
         if pair in row_of:
             row = matrix[row_of[pair]]
         else:
-            row, unknown = table.words([pair[0]])[0]["static"].matrix(10**5)[0], unknown + 1
+            row, unknown = table.words([pair[0]])["static"].matrix(10**5)[0], unknown + 1
         own = dict(zip(row.indices.tolist(), row.data.tolist(), strict=True))
         got = {name: own.get(table.ids.get(name, -1), 0.0) for name in mine}
         assert got == pytest.approx({name: wide[u, column[name]] for name in mine}, abs=1e-12)

@@ -1,6 +1,4 @@
-"""Weights of neighbouring target words inside search, against dictionaries: every pair and triple, within phrases and between
-them; and rows of sparse features.
-"""
+"""Weights of neighbouring target words inside search, against dictionaries: every pair and triple, in and between phrases."""
 
 from __future__ import annotations
 
@@ -11,10 +9,8 @@ import pytest
 
 from boostfeat.core.arrays import offsets
 from boostfeat.core.errors import InputError
-from boostfeat.lists.nbest import SparseRows
 from boostfeat.lists.words import NONE
 from boostfeat.search.decoder.search_ngrams import Ngrams, joined
-from boostfeat.search.decoder.search_templates import binned, row_sums
 
 pytestmark = pytest.mark.quick
 
@@ -121,20 +117,3 @@ def test_classes_with_bars_are_refused() -> None:
     with pytest.raises(InputError) as error:
         Ngrams.of_classes({}, WORDS, {"a": "1|2"})
     assert str(error.value) == "word classes of the model: expected names without '|' in search, found '1|2'; rename it"
-
-
-def test_bins_of_neighbours() -> None:
-    x = np.array([-1.0, 0.0, 0.5, 1.0, 9.0])
-    assert binned(x, None) is x
-    assert binned(x, {"cuts": [0.0, 1.0], "means": [-5.0, 0.25, 7.0]}).tolist() == [-5.0, -5.0, 0.25, 0.25, 7.0]
-
-
-def rows_of(*rows: dict[int, float]) -> SparseRows:
-    entries = [entry for row in rows for entry in row.items()]
-    idx, val = np.array([k for k, _ in entries], np.int32), np.array([x for _, x in entries], np.float64)
-    return SparseRows(offsets(np.array(list(map(len, rows)))), idx, val)
-
-
-def test_sums_of_rows_know_no_weight_of_new_names() -> None:
-    rows = rows_of({0: 1.0, 2: 2.0}, {}, {3: 5.0, 1: -1.0}, {9: 1.0})
-    assert row_sums(rows, np.array([10.0, 20.0, 30.0])).tolist() == [70.0, 0.0, -20.0, 0.0]
