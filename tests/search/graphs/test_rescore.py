@@ -348,7 +348,7 @@ def test_info_of_graphs(tmp_path: Path, boostfeat: Run) -> None:
     [
         (["g.osgx", "-m", "global.json"], "expected level local, found 1 tree of level global: these test sums over whole"),
         (["g.osgx", "-m", "other.json"], r"g.osgx:1: expected features of the model, found none of them \(core_0, core_1, d_a"),
-        (["g.osgx", "-m", "other.json", "--weights", "w"], "--weights: expected -m or --weights, found both"),
+        (["g.osgx", "-m", "other.json", "--weights", "w"], "--weights does not go with --model"),
         (["g.osgx", "--nbest", "3", "--format", "text"], "--format text: expected --nbest 1, found 3; choose moses"),
         (["g.osgx", "--format", "xml"], "unknown format 'xml': expected one of text, moses, moses-enriched, jsonl"),
         (["g.osgx", "--oracle"], "--oracle does nothing without --ref; leave it out"),
