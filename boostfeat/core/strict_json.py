@@ -94,10 +94,10 @@ def in_words(error: msgspec.MsgspecError) -> tuple[str, str, str]:
     return place, "what boostfeat writes there", what[:1].lower() + what[1:]
 
 
-def parsed(text: str | bytes, where: str, *, fix: str, expected: str = "JSON") -> Any:
+def parsed(text: str | bytes, where: str, *, fix: str, expected: str = "JSON", **hooks: Any) -> Any:
     """Parse the JSON of a file; what is wrong with it is one line that names its place."""
     try:
-        return parse_json(text)
+        return parse_json(text, **hooks)
     except ValueError as error:
         found = str(error)
         if isinstance(error, json.JSONDecodeError):

@@ -110,7 +110,9 @@ def read(path: str | Path, options: ReadOptions, *, format: str = "auto") -> NBe
     if format != "auto" and not Path(path).is_dir():
         head, richer = _head(path), {"moses": "moses-enriched", "cdec": "cdec-forest"}.get(name, name)
         name = richer if richer != name and SNIFFERS[richer](_text(head)) else name
-    if name in LAYOUTS:
+    if name in GRAPHS:
+        nbest = _graph_lists([path], options, name)
+    elif name in LAYOUTS:
         nbest = read_labelled(path, options, layout=LAYOUTS[name])
     else:
         reader: Callable[[str | Path, ReadOptions], NBest] = getattr(
@@ -122,6 +124,12 @@ def read(path: str | Path, options: ReadOptions, *, format: str = "auto") -> NBe
     return with_precision(nbest)
 
 
+def _graph_lists(paths: Sequence[str | Path], options: ReadOptions, format: str) -> NBest:
+    """Read the k-best lists of graphs, by the package above this one."""
+    lists: NBest = importlib.import_module("..search.graphs.graph_files", __name__).read_lists(paths, options, format=format)
+    return lists
+
+
 def read_all(paths: Sequence[str | Path], options: ReadOptions, *, format: str = "auto") -> NBest:
     """Several files of one corpus; a folder stands for its files in the order of their names (part2 before part10).
 
@@ -130,9 +138,7 @@ def read_all(paths: Sequence[str | Path], options: ReadOptions, *, format: str =
     """
     paths = [part for path in paths for part in _files(path)]
     if len(paths) > 1 and all((detect(path) if format == "auto" else format) in COUNTED for path in paths):
-        module = importlib.import_module("..search.graphs.graph_files", __name__)
-        lattices: NBest = module.read_counted(paths, options, format=format)
-        return lattices
+        return _graph_lists(paths, options, format)
     lists = [read(path, options, format=format) for path in paths]
     if len(lists) == 1:
         return lists[0]

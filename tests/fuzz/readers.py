@@ -69,7 +69,6 @@ from boostfeat.search.decoder.lattice import Derivation
 from boostfeat.search.decoder.output import collect
 from boostfeat.search.decoder.setup import read_setup
 from boostfeat.search.decoder.system import PhraseSystem, read_phrase_table, with_reordering
-from boostfeat.search.graphs import moses_search_graph as moses_osgx
 from boostfeat.search.graphs.graph_files import read_graphs
 from boostfeat.search.graphs.rescoring import EdgeScorer, RescoreOptions, rescored_lists
 from boostfeat.search.loop import driver
@@ -330,7 +329,7 @@ def read_twice(format: str) -> Callable[[str], NBest]:
 
 
 def read_search_graph(path: str) -> NBest:
-    return moses_osgx.read(path, OPTIONS)
+    return formats.read(path, OPTIONS, format="moses-osgx")
 
 
 def read_any_graphs(path: str) -> NBest:

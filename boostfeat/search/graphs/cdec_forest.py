@@ -10,19 +10,20 @@ forest takes weights. Forests come without source spans: these follow from the s
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
+from itertools import count, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta, Struct
 
 from ...core.errors import FormatError, clip, clip_json
 from ...core.files import decode, read_chunks
-from ...core.strict_json import no_repeats, parse_json
+from ...core.strict_json import no_repeats, parsed, typed
 from ...core.text import BLANKS, normal, split_words
 from ...lists.build import ReadOptions
-from ...lists.nbest import NBest
-from .graph import Graph, GraphBuilder, kbest_lists
+from .graph import Graph, GraphBuilder
 from .moses_hypergraph import sentence_of
 
 FIX = "is this a forest that cdec wrote?"
@@ -30,50 +31,55 @@ SLOT = re.compile(r"\[(?:[^\] \t]+,)?([0-9]{1,4})\]")
 
 
 class Rule(NamedTuple):
+    """Both sides of a rule, as texts and as words, and i for the i-th tail."""
+
     src: str
     tgt: str
-    source: list[str | int]  # words, and i for the i-th tail
+    source: list[str | int]
     target: list[str | int]
 
 
 class Edge(NamedTuple):
+    """An edge with its words and features."""
+
     head: int
     tails: list[int]
     features: dict[str, float]
     rule: Rule
 
 
-def read(path: str | Path, options: ReadOptions) -> NBest:
-    return kbest_lists(read_graphs(path, options), options, str(path))
+class _EdgeRecord(Struct):
+    """An edge as it is written; features and values come in turn."""
+
+    rule: int | str
+    tail: list[Annotated[int, Meta(ge=0, lt=2**31)]] | None = None
+    feats: list[int | float | str] | None = None
 
 
-def read_graphs(path: str | Path, options: ReadOptions) -> Iterator[tuple[int, int, Graph]]:
-    """(first line, sentence id, graph) of the file's one forest."""
-    text = decode(b"".join(read_chunks(path)), str(path)).strip()
-    # a forest is one line, as cdec writes it; in one that was reformatted the number of the edge has to do
-    place = str(path) if "\n" in text else f"{path}:1"
-    yield 1, sentence_of(path), _graph(_parse(text, str(path)), place)
+class _NodeRecord(Struct):
+    in_edges: list[int] | None = None
 
 
 class _Object(list[tuple[str, Any]]):
     """The pairs of a JSON object in order, repeated keys and all."""
 
 
-def _parse(text: str, path: str) -> _Object:
-    def constant(name: str) -> NoReturn:
-        raise ValueError(f"{name} is not a number")
+def read_graphs(path: str | Path, options: ReadOptions) -> Iterator[tuple[int, int, Graph]]:
+    """Yield (first line, sentence id, graph) of the file's one forest."""
+    text = decode(b"".join(read_chunks(path)), str(path)).strip()
+    # a forest is one line, as cdec writes it; in one that was reformatted the number of the edge has to do
+    place = str(path) if "\n" in text else f"{path}:1"
+    yield 1, sentence_of(path), _graph(_parse(text, str(path)), place)
 
-    try:
-        data = parse_json(text, object_pairs_hook=_Object, parse_constant=constant, parse_float=float)
-    except json.JSONDecodeError as error:
-        found = f"{error.msg} at column {error.colno}"
-        raise FormatError(
-            f"{path}:{error.lineno}", expected="JSON", found=found, fix="the file is cut short or damaged"
-        ) from None
-    except ValueError as error:
-        raise FormatError(f"{path}:1", expected="JSON", found=clip(str(error)), fix=FIX) from None
+
+def _parse(text: str, path: str) -> _Object:
+    def pairs(found: list[tuple[str, Any]]) -> Any:
+        """Return a forest, which has many nodes under one key, as its pairs; other objects have each key once."""
+        return _Object(found) if any(key in ("node", "edges") for key, _ in found) else no_repeats(found)
+
+    data = parsed(text, f"{path}:1", fix=FIX, object_pairs_hook=pairs)
     if not isinstance(data, _Object):
-        raise FormatError(f"{path}:1", expected="a JSON object", found=clip(text), fix=FIX)
+        raise FormatError(f"{path}:1", expected="a JSON object with edges and nodes", found=clip(text), fix=FIX)
     return data
 
 
@@ -85,18 +91,16 @@ def _graph(data: _Object, place: str) -> Graph:
     n_nodes = 0
     for key, value in data:
         if key == "rules":
-            rules.update(_rules(value or [], place))
+            rules.update(_rules(typed(value or [], list[int | str], f"{place}: rules", fix=FIX), place))
         elif key == "features":
-            names = _list(value, str, f"{place}: features")
+            names = typed(value, list[str], f"{place}: features", fix=FIX)
         elif key == "edges":
-            for item in _list(value, _Object, f"{place}: edges after edge {len(drafts) - 1}"):
+            for item in typed(value or [], list[Any], f"{place}: edges after edge {len(drafts) - 1}", fix=FIX):
                 where = f"{place}: edge {len(drafts)}"
-                drafts.append(_edge(_distinct(item, where), rules, names, where))
+                drafts.append(_edge(typed(item, _EdgeRecord, where, fix=FIX), rules, names, where))
         elif key == "node":
             where = f"{place}: node {n_nodes}"
-            if not isinstance(value, _Object):
-                raise FormatError(where, expected="an object", found=clip_json(value), fix=FIX)
-            for e in _list(_distinct(value, where).get("in_edges"), int, f"{where}: in_edges"):
+            for e in typed(value, _NodeRecord, where, fix=FIX).in_edges or ():
                 if not 0 <= e < len(drafts) or e in heads:
                     raise FormatError(where, expected="in_edges that came before, each in one node", found=str(e), fix=FIX)
                 heads[e] = n_nodes
@@ -108,33 +112,11 @@ def _graph(data: _Object, place: str) -> Graph:
     numbers = sorted(heads)  # an edge that no node takes is in no derivation
     edges = [Edge(heads[e], *drafts[e]) for e in numbers]
     builder = GraphBuilder(lambda e: f"{place}: edge {numbers[e]}" if numbers else place)
-    return _build(builder, edges, n_nodes)
-
-
-def _distinct(pairs: _Object, where: str) -> dict[str, Any]:
-    """An object whose keys are there once: a forest itself has many nodes."""
-    try:
-        return no_repeats(pairs)
-    except ValueError as error:
-        raise FormatError(where, expected="each key once", found=str(error), fix=FIX) from None
-
-
-def _build(builder: GraphBuilder, edges: list[Edge], n_nodes: int) -> Graph:
-    spans = _source_spans(edges, n_nodes)
-    for edge, span in zip(edges, spans, strict=True):
+    for edge, span in zip(edges, _source_spans(edges, n_nodes), strict=True):
         rule = edge.rule
         has_words = any(isinstance(w, str) for w in (*rule.source, *rule.target))
-        builder.edge(
-            edge.head,
-            edge.tails,
-            rule.target,
-            idx=[builder.name(name) for name in edge.features],
-            val=list(edge.features.values()),
-            span=span,
-            src=rule.src,
-            tgt=rule.tgt,
-            is_unit=has_words or bool(edge.features),
-        )
+        texts: dict[str, Any] = {"src": rule.src, "tgt": rule.tgt, "is_unit": has_words or bool(edge.features)}
+        builder.edge(edge.head, edge.tails, rule.target, edge.features, span=span, **texts)
     return builder.finish(n_nodes, n_nodes - 1)
 
 
@@ -167,17 +149,13 @@ def _source_spans(edges: list[Edge], n_nodes: int) -> list[tuple[int, int]]:
     return spans[::-1]
 
 
-def _rules(value: Any, place: str) -> dict[int, Rule]:
-    if not isinstance(value, list) or len(value) % 2:
-        raise FormatError(f"{place}: rules", expected="numbers and rules in turn", found=clip_json(value), fix=FIX)
-    rules: dict[int, Rule] = {}
-    for number, text in zip(value[::2], value[1::2], strict=True):
-        if type(number) is not int or not isinstance(text, str) or number in rules:
-            raise FormatError(
-                f"{place}: rules", expected="distinct numbers, each with a rule", found=clip(f"{number}, {text}"), fix=FIX
-            )
-        rules[number] = _rule(text, f"{place}: rule {number}")
-    return rules
+def _rules(found: list[int | str], place: str) -> dict[int, Rule]:
+    """Return the rules by number; numbers and rules come in turn."""
+    numbers = [number for number in found[::2] if isinstance(number, int)]
+    texts = [text for text in found[1::2] if isinstance(text, str)]
+    if 2 * len(set(numbers)) != len(found) or len(numbers) != len(texts):
+        raise FormatError(f"{place}: rules", expected="distinct numbers and rules in turn", found=clip_json(found), fix=FIX)
+    return {number: _rule(text, f"{place}: rule {number}") for number, text in zip(numbers, texts, strict=True)}
 
 
 def _rule(text: str, where: str) -> Rule:
@@ -185,51 +163,31 @@ def _rule(text: str, where: str) -> Rule:
     if len(fields) < 3:
         raise FormatError(where, expected="[LHS] ||| source ||| target", found=clip(text), fix=FIX)
     src, tgt = map(normal, fields[1:3])
-    source: list[str | int] = []
-    n_slots = 0
-    for token in split_words(src):
-        if SLOT.fullmatch(token):
-            source.append(n_slots)
-            n_slots += 1
-        else:
-            source.append(token)
+    gaps = count()
+    source: list[str | int] = [next(gaps) if SLOT.fullmatch(token) else token for token in split_words(src)]
     slots = ((token, SLOT.fullmatch(token)) for token in split_words(tgt))
     target = [int(slot[1]) - 1 if slot else token for token, slot in slots]
+    n_slots = next(gaps)
     if sorted(w for w in target if isinstance(w, int)) != list(range(n_slots)):
         raise FormatError(where, expected=f"the {n_slots} gaps of the source once in the target", found=clip(tgt), fix=FIX)
     return Rule(src, tgt, source, target)
 
 
-def _edge(item: dict[str, Any], rules: dict[int, Rule], names: list[str], where: str) -> tuple[list[int], dict[str, float], Rule]:
-    tails = _list(item.get("tail"), int, f"{where}: tail")
-    if wrong := [tail for tail in tails if not 0 <= tail < 2**31]:
-        raise FormatError(f"{where}: tail", expected="numbers of nodes", found=clip_json(wrong[0]), fix=FIX)
-    key = item.get("rule")
-    rule = _rule(key, where) if isinstance(key, str) else rules.get(key) if type(key) is int else None
+def _edge(record: _EdgeRecord, rules: dict[int, Rule], names: list[str], where: str) -> tuple[list[int], dict[str, float], Rule]:
+    """Return the tails, features and rule of an edge."""
+    tails, pairs, key = record.tail or [], record.feats or [], record.rule
+    rule = _rule(key, where) if isinstance(key, str) else rules.get(key)
     if rule is None:
         fix = "write the forest with its rules: without them there are no words"
         raise FormatError(where, expected="the number of a rule that came before", found=clip_json(key), fix=fix)
     arity = sum(isinstance(w, int) for w in rule.source)
     if arity != len(tails):
         raise FormatError(where, expected=f"{arity} tails, as its rule has gaps", found=str(len(tails)), fix=FIX)
-    pairs = item.get("feats") or []
-    if not isinstance(pairs, list) or len(pairs) % 2:
-        raise FormatError(where, expected="feats: features and values in turn", found=clip_json(pairs), fix=FIX)
     features: dict[str, float] = {}
-    for feature, value in zip(pairs[::2], pairs[1::2], strict=True):
-        if type(feature) is int and 0 <= feature < len(names):
-            feature = names[feature]
-        if not isinstance(feature, str) or feature in features:
-            raise FormatError(where, expected="features by number or name, each once", found=clip_json(feature), fix=FIX)
-        if type(value) not in (int, float) or abs(value) > 1e300:
-            raise FormatError(where, expected=f"a finite number for feature {clip(feature)}", found=clip_json(value), fix=FIX)
-        features[feature] = float(value)
+    for feature, value in zip_longest(pairs[::2], pairs[1::2]):
+        name = names[feature] if isinstance(feature, int) and 0 <= feature < len(names) else feature
+        if not isinstance(name, str) or name in features or not isinstance(value, int | float) or abs(value) > 1e300:
+            expected = "feats: features by number or name, each once, and numbers in turn"
+            raise FormatError(where, expected=expected, found=clip_json([feature, value]), fix=FIX)
+        features[name] = float(value)
     return tails, features, rule
-
-
-def _list(value: Any, kind: type, where: str) -> list[Any]:
-    """A list of one kind of thing; null is an empty one."""
-    value = [] if value is None else value
-    if not isinstance(value, list) or isinstance(value, _Object) or any(type(v) is not kind for v in value):
-        raise FormatError(where, expected=f"a list of {kind.__name__.strip('_').lower()}", found=clip_json(value), fix=FIX)
-    return value

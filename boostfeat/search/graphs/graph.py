@@ -18,8 +18,8 @@ import numpy as np
 
 from ...core.arrays import F64, I32, I64, Array, Bool, add_segment_sums, offsets, owners, segment_positions
 from ...core.errors import FormatError, InputError, clip
-from ...lists.build import Builder, ListRecord, ReadOptions, UnitRecord
-from ...lists.nbest import NBest, SparseRows
+from ...lists.build import ListRecord, UnitRecord
+from ...lists.nbest import SparseRows
 from .kbest import Shape, find_best, find_kbest, log_counts, topological_order
 
 DEFAULT_SIZE = 100  # the k of k-best when none is given
@@ -172,61 +172,40 @@ class GraphBuilder:
         """The number of a feature."""
         return self.names.setdefault(name, len(self.names))
 
-    def word(self, word: str) -> int:
-        """The number of a target word."""
-        return self.vocab.setdefault(word, len(self.vocab))
-
     def edge(
         self,
         head: int,
         tails: Sequence[int],
         target: Sequence[str | int],
+        features: Mapping[str, float] | None = None,
         *,
-        idx: Sequence[int] = (),
-        val: Sequence[float] = (),
+        core: tuple[Sequence[int], Sequence[float]] = ((), ()),
         score: float = nan,
         span: tuple[int, int] = (-1, -1),
         src: str = "",
-        tgt: str = "",
-        is_unit: bool = True,
+        tgt: str | None = None,
+        is_unit: bool | None = None,
     ) -> None:
-        """Add an edge. ``target`` holds words, and i where the yield of tail i goes; idx and val are its features."""
-        slots = sorted(w for w in target if isinstance(w, int))
-        words = [-1 - w if isinstance(w, int) else self.word(w) for w in target]
-        self.add(head, tails, words, idx=idx, val=val, score=score, span=span, src=src, tgt=tgt, is_unit=is_unit)
-        if slots != list(range(len(tails))):
-            found = f"slots for tails {', '.join(str(i) for i in slots[:8]) or 'none'}"
-            raise self.error(len(self.heads) - 1, f"each of its {len(tails)} tails (from 0) once in the target", found)
+        """Add an edge. ``target`` holds words, and i where the yield of tail i goes, each tail once.
 
-    def add(
-        self,
-        head: int,
-        tails: Sequence[int],
-        words: Sequence[int],
-        *,
-        idx: Sequence[int] = (),
-        val: Sequence[float] = (),
-        score: float = nan,
-        span: tuple[int, int] = (-1, -1),
-        src: str = "",
-        tgt: str = "",
-        is_unit: bool = True,
-    ) -> None:
-        """Add an edge whose target is known to hold each tail once: numbers of words, and -1 - i for tail i."""
+        ``core`` has more features, as numbers of ``name`` and values. An edge is a unit that has words or features.
+        """
+        features = features or {}
+        words = [w for w in target if isinstance(w, str)]
         self.heads.append(head)
         self.tails.extend(tails)
         self.n_tails.append(len(tails))
-        self.words.extend(words)
-        self.n_words.append(len(words))
-        self.idx.extend(idx)
-        self.val.extend(val)
-        self.n_features.append(len(idx))
+        self.words.extend([-1 - w if isinstance(w, int) else self.vocab.setdefault(w, len(self.vocab)) for w in target])
+        self.n_words.append(len(target))
+        self.idx.extend([*core[0], *map(self.name, features)])
+        self.val.extend([*core[1], *features.values()])
+        self.n_features.append(len(core[0]) + len(features))
         self.score.append(score)
         self.src_start.append(span[0])
         self.src_end.append(span[1])
         self.src.append(src)
-        self.tgt.append(tgt)
-        self.is_unit.append(is_unit)
+        self.tgt.append(" ".join(words) if tgt is None else tgt)
+        self.is_unit.append(bool(words or core[0] or features) if is_unit is None else is_unit)
 
     def error(self, edge: int, expected: str, found: str) -> FormatError:
         return FormatError(self.where(edge), expected=expected, found=found, fix="the graph is damaged: write it again")
@@ -385,18 +364,3 @@ def _unit(graph: Graph, scores: F64, e: int, tgt: tuple[int, int]) -> UnitRecord
         tgt_text=graph.tgt[e],
         score=float(scores[e]),
     )
-
-
-def kbest_lists(graphs: Iterable[tuple[int, int, Graph]], options: ReadOptions, path: str) -> NBest:
-    """The k-best lists of the graphs of a file: (first line, sentence id, graph) of each."""
-    builder = Builder(options)
-    size = DEFAULT_SIZE if options.size is None else options.size
-    for line, sent, graph in graphs:
-        if options.first is not None and sent >= options.first:
-            break
-        where = f"{path}:{line}"
-        scores = search_scores(graph, options.weights, where)
-        if size >= 1:
-            found = graph.kbest(scores, size, distinct=options.distinct)
-            builder.add_list(kbest_record(graph, scores, found, sent=sent, where=where))
-    return builder.finish()

@@ -32,8 +32,7 @@ from ...core.files import read_lines
 from ...core.text import is_whole, split_words
 from ...formats.fields import number
 from ...lists.build import ReadOptions
-from ...lists.nbest import NBest
-from .graph import Graph, GraphBuilder, kbest_lists
+from .graph import Graph, GraphBuilder
 
 NULLS = ("!NULL", "<s>", "</s>", "!SENT_START", "!SENT_END", "<eps>", "<sil>", "sil", "-pau-", "#0")  # no words of the text
 FIELD = re.compile(r"""\s*([A-Za-z][A-Za-z0-9_.-]*)=("(?:[^"\\]|\\.)*"(?=\s|$)|'(?:[^'\\]|\\.)*'(?=\s|$)|\S*)\s*""")
@@ -79,10 +78,6 @@ class SlfLattice:
 
     def setting(self, name: str, default: float, where: str) -> float:
         return number(self.header[name], where, f"{name}=") if name in self.header else default
-
-
-def read(path: str | Path, options: ReadOptions) -> NBest:
-    return kbest_lists(read_graphs(path, options), options, str(path))
 
 
 def read_graphs(path: str | Path, options: ReadOptions) -> Iterator[tuple[int, int, Graph]]:
@@ -219,24 +214,15 @@ def _graph(lattice: SlfLattice, where: str, options: ReadOptions) -> Graph:
     builder = GraphBuilder(lambda edge: places[edge])
     backward = lattice.header.get("dir", "f").startswith("b")  # words of nodes are those of the links that leave them
     first = [] if backward else _words(lattice.node_words.get(start))
-    builder.edge(start, [], first, score=0.0, tgt=" ".join(first), is_unit=bool(first))
+    builder.edge(start, [], first, score=0.0)
     own = _own_scores(lattice, where, options, backward=backward)
     for link, (score, features) in zip(lattice.links, own, strict=True):
         words = _words(_word_of(lattice, link, backward=backward))
-        builder.edge(
-            link.end,
-            [link.start],
-            [0, *words],
-            idx=[builder.name(name) for name in features],
-            val=list(features.values()),
-            score=score,
-            tgt=" ".join(words),
-            is_unit=bool(words or features),
-        )
+        builder.edge(link.end, [link.start], [0, *words], features, score=score)
     last = _words(lattice.node_words.get(end)) if backward else []
     if not last:
         return builder.finish(len(lattice.nodes), end)
-    builder.edge(len(lattice.nodes), [end], [0, *last], score=0.0, tgt=" ".join(last))
+    builder.edge(len(lattice.nodes), [end], [0, *last], score=0.0)
     return builder.finish(len(lattice.nodes) + 1, len(lattice.nodes))
 
 

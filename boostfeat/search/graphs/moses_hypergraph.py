@@ -21,15 +21,10 @@ from ...core.files import read_head, read_lines
 from ...core.text import is_whole, split_words
 from ...formats.fields import number, split_fields
 from ...lists.build import ReadOptions
-from ...lists.nbest import NBest
-from .graph import Graph, GraphBuilder, kbest_lists
+from .graph import Graph, GraphBuilder
 
 MARKERS = {"<s>", "</s>"}  # the decoder's sentence boundaries are no words of the translation
 SUFFIXES = re.compile(r"(\.(gz|xz|bz2|zst|json|hg|txt))+$")
-
-
-def read(path: str | Path, options: ReadOptions) -> NBest:
-    return kbest_lists(read_graphs(path, options), options, str(path))
 
 
 def sentence_of(path: str | Path) -> int:
@@ -104,13 +99,4 @@ def _add_edge(builder: GraphBuilder, node: int, text: str, where: str) -> None:
         if not equals or not name or name in values:
             raise FormatError(where, expected="features Name=value, each once", found=clip(item), fix="repair this line")
         values[name] = number(value, where, f"feature {name}")
-    words = [token for token in template if isinstance(token, str)]
-    builder.edge(
-        node,
-        tails,
-        template,
-        idx=[builder.name(name) for name in values],
-        val=list(values.values()),
-        tgt=" ".join(words),
-        is_unit=bool(words or values),
-    )
+    builder.edge(node, tails, template, values)

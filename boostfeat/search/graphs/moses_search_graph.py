@@ -21,8 +21,7 @@ from ...core.files import read_lines
 from ...core.text import normal, split_words
 from ...formats.fields import number, sentence_id
 from ...lists.build import ReadOptions
-from ...lists.nbest import NBest
-from .graph import Graph, GraphBuilder, kbest_lists
+from .graph import Graph, GraphBuilder
 
 LAYOUT = 'id hyp=.. stack=.. back=.. score=.. transition=.. forward=.. fscore=.. covered=s-e scores="core=(..)" out="src|tgt"'
 LINE = re.compile(
@@ -47,10 +46,6 @@ class Arc(NamedTuple):
     core: Sequence[float] = ()
     sparse: dict[str, float] = {}  # noqa: RUF012 (never changed)
     out: str = ""
-
-
-def read(path: str | Path, options: ReadOptions) -> NBest:
-    return kbest_lists(read_graphs(path, options), options, str(path))
 
 
 def read_graphs(path: str | Path, options: ReadOptions) -> Iterator[tuple[int, int, Graph]]:
@@ -123,11 +118,11 @@ def _graph(arcs: list[Arc], path: str, options: ReadOptions) -> Graph:
     node_of = _nodes(arcs, path)
     n_core = max(len(arc.core) for arc in arcs)
     core = [builder.name(name) for name in _core_names(n_core, options, f"{path}:{arcs[0].line}")]
-    pairs: dict[str, tuple[str, str, list[int]]] = {}
+    pairs: dict[str, tuple[str, list[str]]] = {}
     for arc in arcs:
         head = node_of[arc.hyp]
         if arc.back is None:
-            builder.add(head, [], [], score=0.0, is_unit=False)
+            builder.edge(head, [], [], score=0.0)
             continue
         if arc.back not in node_of:
             raise _unknown(path, arc, "back", arc.back)
@@ -135,29 +130,25 @@ def _graph(arcs: list[Arc], path: str, options: ReadOptions) -> Graph:
             expected, found = f"{n_core} values in core=(...)", str(len(arc.core))
             raise FormatError(f"{path}:{arc.line}", expected=expected, found=found, fix="write the graph again")
         if (pair := pairs.get(arc.out)) is None:
-            pair = pairs[arc.out] = _pair(arc, path, builder)
-        src, tgt, words = pair
-        idx, val = core, arc.core
-        if arc.sparse:
-            idx, val = [*core, *map(builder.name, arc.sparse)], [*arc.core, *arc.sparse.values()]
-        tails = [node_of[arc.back]]
-        builder.add(head, tails, words, idx=idx, val=val, score=arc.transition, span=arc.span, src=src, tgt=tgt)
+            pair = pairs[arc.out] = _pair(arc, path)
+        src, words = pair
+        tails, values = [node_of[arc.back]], (core, arc.core)
+        builder.edge(head, tails, [0, *words], arc.sparse, core=values, score=arc.transition, span=arc.span, src=src)
     goal = max(node_of.values()) + 1
     last = max(arc.stack for arc in arcs)
     for node in dict.fromkeys(node_of[arc.hyp] for arc in arcs if arc.stack == last):
-        builder.add(goal, [node], [-1], score=0.0, is_unit=False)
+        builder.edge(goal, [node], [0], score=0.0)
     return builder.finish(goal + 1, goal)
 
 
-def _pair(arc: Arc, path: str, builder: GraphBuilder) -> tuple[str, str, list[int]]:
-    """Split what an arc translates into source, target, and the numbers of the target's words after those of the tail."""
+def _pair(arc: Arc, path: str) -> tuple[str, list[str]]:
+    """Split what an arc translates into its source and the words of its target."""
     src, bar, tgt = arc.out.partition("|")
     if not bar or "|" in tgt:
         fix = "graphs of factored models are not supported; a bar in a word is written &#124;"
         expected = 'out="source|target" with one bar'
         raise FormatError(f"{path}:{arc.line}", expected=expected, found=clip(arc.out), fix=fix)
-    src, tgt = normal(src), normal(tgt)
-    return src, tgt, [-1, *map(builder.word, split_words(tgt))]
+    return normal(src), split_words(tgt)
 
 
 def _core_names(n_core: int, options: ReadOptions, where: str) -> list[str]:

@@ -22,18 +22,13 @@ from ...core.files import read_lines
 from ...core.text import is_whole, split_words
 from ...formats.fields import number
 from ...lists.build import ReadOptions
-from ...lists.nbest import NBest
-from .graph import Graph, GraphBuilder, kbest_lists
+from .graph import Graph, GraphBuilder
 
 NULLS = ("*EPS*", "<eps>", "NULL")  # words of arcs that say nothing
 FEATURE = "lattice"
 ARC = re.compile(r"""\(\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")\s*,([^()'"]*)\)\s*,?\s*""")
 OPEN, CLOSE = re.compile(r"\s*\(\s*"), re.compile(r"\)\s*,?\s*")
 MAX_AHEAD = 10**9
-
-
-def read(path: str | Path, options: ReadOptions) -> NBest:
-    return kbest_lists(read_graphs(path, options), options, str(path))
 
 
 def read_graphs(path: str | Path, options: ReadOptions) -> Iterator[tuple[int, int, Graph]]:
@@ -45,7 +40,7 @@ def read_graphs(path: str | Path, options: ReadOptions) -> Iterator[tuple[int, i
 def _lattice(line: str, where: str) -> Graph:
     nodes = _nodes(line, where)
     builder = GraphBuilder(lambda e: where)
-    builder.edge(0, [], [], score=0.0, is_unit=False)  # where all paths start
+    builder.edge(0, [], [], score=0.0)  # where all paths start
     n_scores = -1
     for start, arcs in enumerate(nodes):
         for word, scores, ahead in arcs:
@@ -54,15 +49,8 @@ def _lattice(line: str, where: str) -> Graph:
             n_scores = len(scores)
             names = [FEATURE] if n_scores == 1 else [f"{FEATURE}_{k}" for k in range(n_scores)]
             words = [] if word in NULLS else split_words(word)
-            builder.edge(
-                start + ahead,
-                [start],
-                [0, *words],
-                idx=[builder.name(name) for name in names],
-                val=scores,
-                score=scores[0] if n_scores == 1 else nan if n_scores else 0.0,
-                tgt=" ".join(words),
-            )
+            score = scores[0] if n_scores == 1 else nan if n_scores else 0.0
+            builder.edge(start + ahead, [start], [0, *words], dict(zip(names, scores, strict=True)), score=score, is_unit=True)
     return builder.finish(len(nodes) + 1, len(nodes))
 
 

@@ -30,7 +30,7 @@ def build(edges: Edges, values: np.ndarray) -> Graph:
     for name in NAMES:
         builder.name(name)
     for (head, tails, target, score), x in zip(edges, values, strict=True):
-        builder.edge(head, tails, target, idx=[0, 1, 2], val=x.tolist(), score=score)
+        builder.edge(head, tails, target, core=([0, 1, 2], x.tolist()), score=score)
     n = max(e[0] for e in edges) + 1
     return builder.finish(n, n - 1)
 
@@ -96,7 +96,7 @@ def test_the_envelope_of_the_goal_is_that_of_all_derivations(edges, seed):
     lines = [(a, b, text) for (a, text), (b, _) in zip(all_ways, enumerate_all(with_slopes, limit=200), strict=True)]
     builder = GraphBuilder(lambda e: f"test:{e}")
     for k, (head, tails, target, score) in enumerate(edges):
-        builder.edge(head, tails, target, score=score, idx=[builder.name("s")], val=[slopes[k]])
+        builder.edge(head, tails, target, {"s": slopes[k]}, score=score)
     n = max(e[0] for e in edges) + 1
     graph = builder.finish(n, n - 1)
     found_a, found_b, ptr, tokens = goal_envelope(graph.shape, graph.score, graph.edge_scores({"s": 1.0}), graph.goal)

@@ -22,11 +22,12 @@ from hypothesis import strategies as st
 from toy_graphs import FI_EN_CORE, FOREST, HYPERGRAPH, OSGX, Edges, build, enumerate_all, fi_en_weights, hypergraphs, write
 
 from boostfeat.core.errors import FormatError, InputError
+from boostfeat.formats import read
 from boostfeat.formats.moses.ini import read_weights
 from boostfeat.formats.sniffers import SNIFFERS
-from boostfeat.lists.build import ReadOptions
-from boostfeat.search.graphs import cdec_forest, moses_hypergraph
+from boostfeat.lists.build import Builder, ReadOptions
 from boostfeat.search.graphs import graph as graph_module
+from boostfeat.search.graphs import moses_hypergraph
 from boostfeat.search.graphs import moses_search_graph as moses_osgx
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -185,8 +186,6 @@ def test_scores_that_cannot_be_searched() -> None:
         pytest.param([(0, [1], [0], 0.0), (1, [0], [0], 0.0)], "without cycles", id="cycle"),
         pytest.param([(0, [0], [0], 0.0)], "without cycles", id="loop"),
         pytest.param([(0, [], [], 0.0), (1, [7], [0], 0.0)], "nodes from 0 to 1, found 7", id="unknown tail"),
-        pytest.param([(0, [], [], 0.0), (1, [0], ["a"], 0.0)], "once in the target", id="tail not in the target"),
-        pytest.param([(0, [], [], 0.0), (1, [0], [0, 0], 0.0)], "once in the target", id="tail twice in the target"),
         pytest.param([(0, [], ["a"], 0.0), *((n, [n - 1] * 2, [0, 1], 0.0) for n in range(1, 99))], "at most", id="2^98 edges"),
     ],
 )
@@ -202,7 +201,7 @@ def test_graphs_that_are_none(edges: Edges, expected: str) -> None:
 
 def test_osgx_by_hand(tmp_path: Path) -> None:
     path = write(tmp_path, "g.osgx", OSGX)
-    nbest = moses_osgx.read(path, ReadOptions(size=10))
+    nbest = read(path, ReadOptions(size=10))
     # recombination: two arcs into hypothesis 1, two into 3; hyp 5 translates all at once into nothing. Sentence 7 is empty.
     assert nbest.ids.tolist() == [4, 7]
     assert nbest.text.to_pylist() == ["the house", "that house", "", ""]
@@ -217,15 +216,15 @@ def test_osgx_by_hand(tmp_path: Path) -> None:
     assert units.src_len.tolist() == [1, 1, 1, 1, 2]
     assert nbest.tgt_start.tolist() == [0, 1, 0, 1, 0]
     assert units.tgt_len.tolist() == [1, 1, 1, 1, 0]
-    every = moses_osgx.read(path, ReadOptions(size=10, distinct=False))
+    every = read(path, ReadOptions(size=10, distinct=False))
     assert every.score[:5].tolist() == [-2.0, -2.25, -2.5, -2.75, -9.0]
-    named = moses_osgx.read(path, ReadOptions(size=1, names=["lm", "tm"], weights={"tm": 1.0, "other": 5.0}))
+    named = read(path, ReadOptions(size=1, names=["lm", "tm"], weights={"tm": 1.0, "other": 5.0}))
     assert named.text.to_pylist() == ["that house", ""]
     assert named.score.tolist() == [3.5, 0.0]  # -1.500,2.500 and -1.250,1.000 under tm alone
     with pytest.raises(InputError, match=r"names for the 2 values of core=\(\.\.\.\), found 1"):
-        moses_osgx.read(path, ReadOptions(names=["lm"]))
+        read(path, ReadOptions(names=["lm"]))
     with pytest.raises(InputError, match=r"weights of the graph's features \(core_0"):
-        moses_osgx.read(path, ReadOptions(weights={"lm": 1.0}))
+        read(path, ReadOptions(weights={"lm": 1.0}))
 
 
 def enriched(path: Path, n_sentences: int) -> dict[int, list[tuple[str, tuple[tuple[int, int], ...], dict[str, float], float]]]:
@@ -283,7 +282,7 @@ def test_osgx_to_nbest(real: Path, tmp_path: Path) -> None:
     with lzma.open(real / "fi-en" / "sg.test300.osgx.xz", "rt", encoding="utf-8") as lines:
         path = write(tmp_path, "g.osgx", "".join(line for line in islice(lines, 6000) if int(line.split(" ", 1)[0]) < 5))
     source = (real / "fi-en" / "sg.test300.fi").read_text(encoding="utf-8").splitlines()
-    nbest = moses_osgx.read(path, ReadOptions(source=source))
+    nbest = read(path, ReadOptions(source=source))
     assert np.diff(nbest.hyp_ptr).tolist() == [100] * 5
     lists = enriched(real / "fi-en" / "sg.test300.nbest100.enriched.xz", 5)
     for s in range(5):
@@ -307,7 +306,7 @@ def test_osgx_to_nbest(real: Path, tmp_path: Path) -> None:
 
 def test_hypergraph_by_hand(tmp_path: Path) -> None:
     path = write(tmp_path, "12", HYPERGRAPH)
-    nbest = moses_hypergraph.read(path, ReadOptions(weights={"WordPenalty0": 1.0, "WT_das~that": 3.0}))
+    nbest = read(path, ReadOptions(weights={"WordPenalty0": 1.0, "WT_das~that": 3.0}))
     assert nbest.ids.tolist() == [12]
     assert nbest.text.to_pylist() == ["# that house", "the house"]
     assert nbest.score.tolist() == [0.0, -2.0]
@@ -316,17 +315,17 @@ def test_hypergraph_by_hand(tmp_path: Path) -> None:
     assert nbest.tgt_start.tolist() == [0, 2, 0, 1]
     assert set(nbest.src_start) == {-1}  # the file says how many source words are covered, not which
     with pytest.raises(InputError, match="give --weights"):
-        moses_hypergraph.read(path, ReadOptions())
+        read(path, ReadOptions())
 
 
 def test_a_node_that_nothing_leads_to(tmp_path: Path) -> None:
     """Nothing goes on from it either; a graph of no nodes is none."""
     more = HYPERGRAPH.replace("4 5", "5 5").replace("# node 2\n1\n", "# node 2\n0\n# node 3\n1\n").replace("[2] </s>", "[3] </s>")
     options = ReadOptions(weights={"WordPenalty0": 1.0})
-    found = [moses_hypergraph.read(write(tmp_path, "12", text), options) for text in (HYPERGRAPH, more)]
+    found = [read(write(tmp_path, "12", text), options) for text in (HYPERGRAPH, more)]
     assert found[0] == found[1]
     with pytest.raises(FormatError, match="expected the numbers of nodes and edges, found"):
-        moses_hypergraph.read(write(tmp_path, "12", HYPERGRAPH.replace("4 5", "0 0")), options)
+        read(write(tmp_path, "12", HYPERGRAPH.replace("4 5", "0 0")), options)
 
 
 @pytest.mark.parametrize(
@@ -344,7 +343,7 @@ def test_hypergraph_best_path_is_that_of_moses(real: Path, case: str, files: lis
     words = [w for w in printed[0].split() if w not in ("<s>", "</s>")]
     truth = {name: float(value) for name, _, value in (item.rpartition("=") for item in printed[1:]) if name}
     weights = read_weights([folder / f for f in files])
-    nbest = moses_hypergraph.read(folder / "hg.gz", ReadOptions(weights=weights, size=1))
+    nbest = read(folder / "hg.gz", ReadOptions(weights=weights, size=1))
     mine = dict(zip(nbest.global_names, nbest.global_features[0], strict=True))
     mine |= dict(zip(nbest.sparse_names.to_pylist(), nbest.global_sparse.toarray()[0], strict=True))
     assert nbest.text.to_pylist() == [" ".join(words)]
@@ -355,13 +354,13 @@ def test_hypergraphs_of_the_same_search(real: Path, tmp_path: Path) -> None:
     """Oracle: the decoder's 1-best of the same sentences (6 significant digits); an archive itself is refused."""
     archive = real / "fi-en" / "hg.test10.tgz"
     with pytest.raises(FormatError, match="a tar archive; unpack it"):
-        moses_hypergraph.read(archive, ReadOptions())
+        read(archive, ReadOptions())
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path, filter="data")
     weights = read_weights([tmp_path / "hg.test" / "weights"])
     lists = enriched(real / "fi-en" / "sg.test300.nbest100.enriched.xz", 10)
     for s in range(10):
-        nbest = moses_hypergraph.read(tmp_path / "hg.test" / f"{s}.gz", ReadOptions(weights=weights, size=1))
+        nbest = read(tmp_path / "hg.test" / f"{s}.gz", ReadOptions(weights=weights, size=1))
         assert (nbest.ids[0], nbest.text[0].as_py()) == (s, lists[s][0][0])
         assert nbest.score[0] == pytest.approx(lists[s][0][3], rel=5e-6)
 
@@ -377,7 +376,7 @@ CDEC_WEIGHTS = dict(
 
 def test_forest_by_hand(tmp_path: Path) -> None:
     path = write(tmp_path, "3.json", FOREST)
-    nbest = cdec_forest.read(path, ReadOptions(weights={"P": 1.0, "Own": 4.0}))
+    nbest = read(path, ReadOptions(weights={"P": 1.0, "Own": 4.0}))
     assert nbest.ids.tolist() == [3]
     assert nbest.text.to_pylist() == ["the house that /", "the house the /"]
     assert nbest.score.tolist() == [-0.5, -1.5]
@@ -388,13 +387,13 @@ def test_forest_by_hand(tmp_path: Path) -> None:
     assert nbest.tgt_start[:3].tolist() == [0, 2, 1]
     assert units.tgt_len.tolist() == [1, 1, 3]  # from its first word to its last, over the gap
     with pytest.raises(InputError, match="give --weights"):
-        cdec_forest.read(path, ReadOptions())
+        read(path, ReadOptions())
 
 
 @pytest.mark.parametrize("sent", [0, 1])
 def test_forests_of_cdec(real: Path, sent: int) -> None:
     """Invariants that cdec's own numbers satisfy: WordPenalty is log10(e) a word; all hypotheses translate one source."""
-    nbest = cdec_forest.read(real / "cdec-forests" / f"{sent}.json.gz", ReadOptions(weights=CDEC_WEIGHTS, size=300))
+    nbest = read(real / "cdec-forests" / f"{sent}.json.gz", ReadOptions(weights=CDEC_WEIGHTS, size=300))
     assert nbest.ids.tolist() == [sent]
     assert nbest.n_hyps == len(set(nbest.text.to_pylist())) == 300
     assert (np.diff(nbest.score) <= 0).all()
@@ -416,13 +415,13 @@ def test_forests_of_cdec(real: Path, sent: int) -> None:
 # Sniffing, and damaged files
 # ---------------------------------------------------------------------------------------------------------------------
 
-READERS = {"osgx": (moses_osgx, OSGX), "hypergraph": (moses_hypergraph, HYPERGRAPH), "forest": (cdec_forest, FOREST)}
+READERS = {"moses-osgx": OSGX, "moses-hypergraph": HYPERGRAPH, "cdec-forest": FOREST}
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_formats_are_told_apart(name: str) -> None:
-    is_format = SNIFFERS[{"osgx": "moses-osgx", "hypergraph": "moses-hypergraph", "forest": "cdec-forest"}[name]]
-    for other, (_, sample) in READERS.items():
+    is_format = SNIFFERS[name]
+    for other, sample in READERS.items():
         assert is_format(sample) == (name == other)
     for text in ("", "0 ||| the house ||| LM0= -1 ||| -1\n", '{"boostfeat": "nbest/1"}\n', "hyp=0\n", "# node\n"):
         assert not is_format(text)
@@ -431,73 +430,83 @@ def test_formats_are_told_apart(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new", "expected"),
     [
-        ("osgx", "back=1 ", "back=99 ", r":4: expected back= a hypothesis of this sentence, found back=99"),
-        ("osgx", "recombined=1 ", "recombined=99 ", r":3: expected recombined= .* found recombined=99"),
-        ("osgx", "recombined=3", "recombined=4", r":6: expected recombination without cycles"),
-        ("osgx", "hyp=1 stack=1 back=0", "hyp=1 stack=1 back=3", r":2: expected a graph without cycles"),
-        ("osgx", "hyp=5", "hyp=3", r":5: expected each hypothesis once"),
-        ("osgx", "(-1.000,2.000)", "(-1.000,nan)", r":2: expected a finite number for value 1 of core"),
-        ("osgx", "(-1.000,2.000)", "(-1.000,1_0)", r":2: expected a finite number for value 1 of core"),
-        ("osgx", "(-1.000,2.000)", "(-1.000)", r":2: expected 2 values in core"),
-        ("osgx", "d_a=1", "d_a", r":2: expected distinct name=value"),
-        ("osgx", "d_a=1", "core_1=1", r":2: expected distinct feature names, found 'core_1' twice"),
-        ("osgx", "transition=-9.000", "transition=inf", r":5: expected a finite number for transition"),
-        ("osgx", "covered=0-1", "covered=1-0", r":5: expected a span"),
-        ("osgx", "das haus|", "das|N haus|N", r":5: expected out=.*factored"),
-        ("osgx", ' scores="core=(-9.000,0.000) " out="das haus|"', " out=", r":5: expected an arc .*extended"),
-        ("osgx", "4 hyp=0 stack=0 forward=1 fscore=-2.000\n", "", r":1: expected back= a hypothesis"),
-        ("osgx", OSGX[OSGX.index("4 hyp=3") :], "4 hy", r":4: expected an arc"),
-        ("osgx", OSGX, "\n", r"found an empty file"),
-        ("osgx", "7 hyp=0", "3 hyp=0", r":7: expected sentence id 4 or higher"),
-        ("hypergraph", "4 5", "4 6", r":15: expected 6 edges, found 5"),
-        ("hypergraph", "4 5", "3 5", r":14: expected nothing after node 2"),
-        ("hypergraph", "4 5", "999999999 5", r":15: expected the number of edges into node 4, found the end"),
-        ("hypergraph", "4 5", "0 0", r":2: expected the numbers of nodes and edges"),
-        ("hypergraph", "4 5", "4 1" + "0" * 30, r":2: expected the numbers"),
-        ("hypergraph", "\n2\n", "\n3\n", r"expected"),
-        ("hypergraph", "[1] house", "[7] house", r":12: expected nodes from 0 to 3, found 7"),
-        ("hypergraph", "[1] house", "[3] house", r":\d+: expected a graph without cycles"),
-        ("hypergraph", "[0] the", "[1] the", r":8: expected a graph without cycles"),
-        ("hypergraph", "TM_1=0.5 ", "TM_1=NaN ", r":8: expected a finite number for feature TM_1"),
-        ("hypergraph", "TM_1=0.5 ", "TM_1=0.5 TM_1=0.5 ", r":8: expected features Name=value, each once"),
-        ("hypergraph", "TM_1=0.5 ", "TM_1 ", r":8: expected features"),
-        ("hypergraph", "[0] the ||| ", "[0] the ", r":8: expected|:9: expected"),
-        ("hypergraph", "[2] </s> |||  ||| 2\n", "", r":14: expected an edge into node 3, found the end of the file"),
-        ("forest", "}}\n", "}", r":1: expected JSON"),
-        ("forest", FOREST, "[1]", r":1: expected a JSON object"),
-        ("forest", FOREST, "[" * 100_000, r":1: expected JSON"),
-        ("forest", FOREST, "{}", r":1: expected at least one node"),
-        ("forest", '"tail":[0,1]', '"tail":[0]', r":1: edge 3: expected 2 tails"),
-        ("forest", '"tail":[0,1]', '"tail":[0,9]', r":1: edge 3: expected nodes from 0 to 3, found 9"),
-        ("forest", '"tail":[0,1]', '"tail":[0,2]', r":1: edge \d: expected a graph without cycles"),
-        ("forest", '"tail":[0,1]', '"tail":[0,true]', r":1: edge 3: tail: expected a list of int"),
-        ("forest", "[0,-2.5]", "[0,NaN]", r":1: expected JSON, found 'NaN is not a number'"),
-        ("forest", "[0,-2.5]", "[0,1e999]", r":1: edge 3: expected a finite number"),
-        ("forest", "[0,-2.5]", "[5,-2.5]", r":1: edge 3: expected features by number or name"),
-        ("forest", "[0,-2.5]", "[0]", r":1: edge 3: expected feats"),
-        ("forest", '"rule":2', '"rule":9', r":1: edge 3: expected the number of a rule"),
-        ("forest", '"rule":2', '"rule":[]', r":1: edge 3: expected the number of a rule"),
-        ("forest", "[2] house [1]", "[2] house [2]", r":1: rule 2: expected the 2 gaps"),
-        ("forest", '"in_edges":[3]', '"in_edges":[30]', r":1: node 2: expected in_edges that came before"),
-        ("forest", '"in_edges":[3]', '"in_edges":[2]', r":1: node 2: expected in_edges that came before"),
-        ("forest", '"in_edges":[4]', '"in_edges":[]', r":1: edge 3: expected a path to the goal"),
-        ("forest", '"Glue"]', '"Glue"],"surprise":1', r":1: expected the keys rules"),
-        ("forest", '3,"[S] ||| [X,1] ||| [1]"]', "3]", r":1: rules: expected numbers and rules in turn"),
-        ("forest", '3,"[S] |||', '2,"[S] |||', r":1: rules: expected distinct numbers, each with a rule, found '2, "),
-        ("forest", '3,"[S] |||', '3.5,"[S] |||', r":1: rules: expected distinct numbers, each with a rule"),
-        ("forest", '3,"[S] ||| [X,1] ||| [1]"', '3,"[S]"', r":1: rule 3: expected \[LHS\] \|\|\| source"),
-        ("forest", '"node":{"in_edges":[4],"cat":"Goal"}', '"node":[4]', r":1: node 3: expected an object"),
-        ("forest", '"tail":[0,1]', '"tail":[0,2147483648]', r":1: edge 3: tail: expected numbers of nodes, found '2147483648'"),
-        ("forest", '"tail":[0,1]', '"tail":[-1,1]', r":1: edge 3: tail: expected numbers of nodes, found '-1'"),
+        ("moses-osgx", "back=1 ", "back=99 ", r":4: expected back= a hypothesis of this sentence, found back=99"),
+        ("moses-osgx", "recombined=1 ", "recombined=99 ", r":3: expected recombined= .* found recombined=99"),
+        ("moses-osgx", "recombined=3", "recombined=4", r":6: expected recombination without cycles"),
+        ("moses-osgx", "hyp=1 stack=1 back=0", "hyp=1 stack=1 back=3", r":2: expected a graph without cycles"),
+        ("moses-osgx", "hyp=5", "hyp=3", r":5: expected each hypothesis once"),
+        ("moses-osgx", "(-1.000,2.000)", "(-1.000,nan)", r":2: expected a finite number for value 1 of core"),
+        ("moses-osgx", "(-1.000,2.000)", "(-1.000,1_0)", r":2: expected a finite number for value 1 of core"),
+        ("moses-osgx", "(-1.000,2.000)", "(-1.000)", r":2: expected 2 values in core"),
+        ("moses-osgx", "d_a=1", "d_a", r":2: expected distinct name=value"),
+        ("moses-osgx", "d_a=1", "core_1=1", r":2: expected distinct feature names, found 'core_1' twice"),
+        ("moses-osgx", "transition=-9.000", "transition=inf", r":5: expected a finite number for transition"),
+        ("moses-osgx", "covered=0-1", "covered=1-0", r":5: expected a span"),
+        ("moses-osgx", "das haus|", "das|N haus|N", r":5: expected out=.*factored"),
+        ("moses-osgx", ' scores="core=(-9.000,0.000) " out="das haus|"', " out=", r":5: expected an arc .*extended"),
+        ("moses-osgx", "4 hyp=0 stack=0 forward=1 fscore=-2.000\n", "", r":1: expected back= a hypothesis"),
+        ("moses-osgx", OSGX[OSGX.index("4 hyp=3") :], "4 hy", r":4: expected an arc"),
+        ("moses-osgx", OSGX, "\n", r"found an empty file"),
+        ("moses-osgx", "7 hyp=0", "3 hyp=0", r":7: expected sentence id 5 or higher"),
+        ("moses-hypergraph", "4 5", "4 6", r":15: expected 6 edges, found 5"),
+        ("moses-hypergraph", "4 5", "3 5", r":14: expected nothing after node 2"),
+        ("moses-hypergraph", "4 5", "999999999 5", r":15: expected the number of edges into node 4, found the end"),
+        ("moses-hypergraph", "4 5", "0 0", r":2: expected the numbers of nodes and edges"),
+        ("moses-hypergraph", "4 5", "4 1" + "0" * 30, r":2: expected the numbers"),
+        ("moses-hypergraph", "\n2\n", "\n3\n", r"expected"),
+        ("moses-hypergraph", "[1] house", "[7] house", r":12: expected nodes from 0 to 3, found 7"),
+        ("moses-hypergraph", "[1] house", "[3] house", r":\d+: expected a graph without cycles"),
+        ("moses-hypergraph", "[0] the", "[1] the", r":8: expected a graph without cycles"),
+        ("moses-hypergraph", "TM_1=0.5 ", "TM_1=NaN ", r":8: expected a finite number for feature TM_1"),
+        ("moses-hypergraph", "TM_1=0.5 ", "TM_1=0.5 TM_1=0.5 ", r":8: expected features Name=value, each once"),
+        ("moses-hypergraph", "TM_1=0.5 ", "TM_1 ", r":8: expected features"),
+        ("moses-hypergraph", "[0] the ||| ", "[0] the ", r":8: expected|:9: expected"),
+        ("moses-hypergraph", "[2] </s> |||  ||| 2\n", "", r":14: expected an edge into node 3, found the end of the file"),
+        ("cdec-forest", "}}\n", "}", r":1: expected JSON"),
+        ("cdec-forest", FOREST, "[1]", r":1: expected a JSON object"),
+        ("cdec-forest", FOREST, "[" * 100_000, r":1: expected JSON"),
+        ("cdec-forest", FOREST, "{}", r":1: expected a JSON object with edges and nodes"),
+        ("cdec-forest", '"tail":[0,1]', '"tail":[0]', r":1: edge 3: expected 2 tails"),
+        ("cdec-forest", '"tail":[0,1]', '"tail":[0,9]', r":1: edge 3: expected nodes from 0 to 3, found 9"),
+        ("cdec-forest", '"tail":[0,1]', '"tail":[0,2]', r":1: edge \d: expected a graph without cycles"),
+        (
+            "cdec-forest",
+            '"tail":[0,1]',
+            '"tail":[0,true]',
+            r":1: edge 3: tail\[1\]: expected a whole number, found true or false",
+        ),
+        ("cdec-forest", "[0,-2.5]", "[0,NaN]", r":1: expected JSON, found 'NaN where a finite number is expected'"),
+        ("cdec-forest", "[0,-2.5]", "[0,1e999]", r":1: expected JSON, found '1e999 where"),
+        ("cdec-forest", "[0,-2.5]", "[5,-2.5]", r":1: edge 3: expected feats: features by number or name"),
+        ("cdec-forest", "[0,-2.5]", "[0]", r":1: edge 3: expected feats"),
+        ("cdec-forest", '"rule":2', '"rule":9', r":1: edge 3: expected the number of a rule"),
+        ("cdec-forest", '"rule":2', '"rule":[]', r":1: edge 3: rule: expected a whole number or a string, found a list"),
+        ("cdec-forest", "[2] house [1]", "[2] house [2]", r":1: rule 2: expected the 2 gaps"),
+        ("cdec-forest", '"in_edges":[3]', '"in_edges":[30]', r":1: node 2: expected in_edges that came before"),
+        ("cdec-forest", '"in_edges":[3]', '"in_edges":[2]', r":1: node 2: expected in_edges that came before"),
+        ("cdec-forest", '"in_edges":[4]', '"in_edges":[]', r":1: edge 3: expected a path to the goal"),
+        ("cdec-forest", '"Glue"]', '"Glue"],"surprise":1', r":1: expected the keys rules"),
+        ("cdec-forest", '3,"[S] ||| [X,1] ||| [1]"]', "3]", r":1: rules: expected distinct numbers and rules in turn"),
+        ("cdec-forest", '3,"[S] |||', '2,"[S] |||', r":1: rules: expected distinct numbers and rules in turn"),
+        ("cdec-forest", '3,"[S] |||', '3.5,"[S] |||', r":1: rules: \[4\]: expected a whole number or a string, found a number"),
+        ("cdec-forest", '3,"[S] ||| [X,1] ||| [1]"', '3,"[S]"', r":1: rule 3: expected \[LHS\] \|\|\| source"),
+        ("cdec-forest", '"node":{"in_edges":[4],"cat":"Goal"}', '"node":[4]', r":1: node 3: expected an object"),
+        (
+            "cdec-forest",
+            '"tail":[0,1]',
+            '"tail":[0,2147483648]',
+            r":1: edge 3: tail\[1\]: expected a whole number <= 2147483647",
+        ),
+        ("cdec-forest", '"tail":[0,1]', '"tail":[-1,1]', r":1: edge 3: tail\[0\]: expected a whole number >= 0"),
     ],
 )
 def test_malformed_input(tmp_path: Path, name: str, old: str, new: str, expected: str) -> None:
-    reader, sample = READERS[name]
+    sample = READERS[name]
     assert old in sample
     path = write(tmp_path, "bad", sample.replace(old, new, 1))
-    weights = None if name == "osgx" else {"P": 1.0, "TM_1": 1.0}
+    weights = None if name == "moses-osgx" else {"P": 1.0, "TM_1": 1.0}
     with pytest.raises(FormatError, match=expected) as caught:
-        reader.read(path, ReadOptions(weights=weights))
+        read(path, ReadOptions(weights=weights), format=name)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
 
@@ -505,7 +514,7 @@ def test_malformed_input(tmp_path: Path, name: str, old: str, new: str, expected
 def test_names_of_core_values_are_distinct(tmp_path: Path) -> None:
     path = write(tmp_path, "g", OSGX)
     with pytest.raises(InputError, match="names: expected distinct ones, found one twice among LM, LM"):
-        moses_osgx.read(path, ReadOptions(names=("LM", "LM")))
+        read(path, ReadOptions(names=("LM", "LM")))
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -513,7 +522,7 @@ def test_names_of_core_values_are_distinct(tmp_path: Path) -> None:
 @given(data=st.data())
 def test_damaged_files_never_crash(name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A cut, a deletion, a repeat or new bytes somewhere: a list or an InputError, nothing else."""
-    reader, sample = READERS[name]
+    sample = READERS[name]
     raw = bytearray(sample.encode())
     for _ in range(data.draw(st.integers(1, 3))):
         a = data.draw(st.integers(0, len(raw)))
@@ -524,28 +533,28 @@ def test_damaged_files_never_crash(name: str, data: st.DataObject, tmp_path_fact
         raw[a:b] = data.draw(st.one_of(st.just(b""), st.just(bytes(raw[a:b] * 2)), token))
     path = tmp_path_factory.getbasetemp() / f"damaged-{name}"
     path.write_bytes(bytes(raw))
-    weights = None if name == "osgx" else {"P": 1.0, "TM_1": 1.0, "WordPenalty0": -1.0}
+    weights = None if name == "moses-osgx" else {"P": 1.0, "TM_1": 1.0, "WordPenalty0": -1.0}
     with contextlib.suppress(InputError):
-        nbest = reader.read(path, ReadOptions(weights=weights, size=20))
+        nbest = read(path, ReadOptions(weights=weights, size=20), format=name)
         assert np.isfinite(nbest.score).all()
 
 
 def test_compressed_input(tmp_path: Path) -> None:
-    plain = moses_osgx.read(write(tmp_path, "g.osgx", OSGX), ReadOptions())
+    plain = read(write(tmp_path, "g.osgx", OSGX), ReadOptions())
     path = tmp_path / "g.xz"
     stream = io.BytesIO()
     with lzma.open(stream, "wt", encoding="utf-8") as out:
         out.write(OSGX)
     path.write_bytes(stream.getvalue())
-    assert moses_osgx.read(path, ReadOptions()) == plain
+    assert read(path, ReadOptions()) == plain
 
 
 def test_graphs_are_summed_up() -> None:
     """By hand: two graphs of three edges, two of which are units; a feature of 0 is there and does not count."""
     builder = graph_module.GraphBuilder(lambda edge: f"edge {edge}")
-    builder.edge(0, [], ["a"], idx=[builder.name("f"), builder.name("g")], val=[-1.0, 0.0], tgt="a", is_unit=True)
-    builder.edge(1, [0], [0, "b"], idx=[builder.name("f")], val=[3.0], tgt="b", is_unit=True)
-    builder.edge(1, [0], [0], idx=[], val=[], tgt="", is_unit=False)
+    builder.edge(0, [], ["a"], {"f": -1.0, "g": 0.0})
+    builder.edge(1, [0], [0, "b"], {"f": 3.0})
+    builder.edge(1, [0], [0])
     graph = builder.finish(2, 1)
     expected = {
         "sentences": 2,
@@ -563,21 +572,14 @@ def test_graphs_are_summed_up() -> None:
 
 
 def test_what_is_wrong_with_an_edge_is_told_of_the_first() -> None:
-    """Its place, the feature's name and value; of many slots the first eight."""
-    builder = graph_module.GraphBuilder(lambda edge: f"edge {edge}")
-    f, g = builder.name("f"), builder.name("g")
-    with pytest.raises(
-        FormatError, match=r"^edge 0: expected each of its 1 tails \(from 0\) once in the target, found slots for tails none;"
-    ):
-        builder.edge(0, [0], ["a"])
-    with pytest.raises(FormatError, match=r"^edge 1: expected .* 2 tails .*, found slots for tails 1, 2, 3, 4, 5, 6, 7, 8;"):
-        builder.edge(0, [0, 1], [9, 8, 7, 6, 5, 4, 3, 2, 1])
+    """Its place, the feature's name and value."""
+    f, g = 0, 1
 
     def graph(*features: tuple[list[int], list[float]]) -> graph_module.Graph:
         own = graph_module.GraphBuilder(lambda edge: f"edge {edge}")
         own.names |= {"f": f, "g": g, "h": 2, "i": 3, "j": 4}
         for idx, val in features:
-            own.edge(0, [], ["a"], idx=idx, val=val)
+            own.edge(0, [], ["a"], core=(idx, val))
         return own.finish(1, 0)
 
     with pytest.raises(FormatError, match=r"^edge 1: expected a finite number for feature 'g', found nan;"):
@@ -619,13 +621,15 @@ def test_derivations_are_taken_and_joined() -> None:
 def test_lists_of_graphs_by_hand() -> None:
     """A rule with a gap is another unit for each length of what fills it; edges that are no units are left out."""
     builder = graph_module.GraphBuilder(lambda edge: f"edge {edge}")
-    f = builder.name("f")
-    builder.edge(0, [], ["a"], idx=[f], val=[1.0], score=-1.0, span=(0, 1), src="A", tgt="a")
-    builder.edge(0, [], ["b", "c"], idx=[f], val=[2.0], score=-2.0, span=(0, 2), tgt="b c")
+    builder.edge(0, [], ["a"], {"f": 1.0}, score=-1.0, span=(0, 1), src="A")
+    builder.edge(0, [], ["b", "c"], {"f": 2.0}, score=-2.0, span=(0, 2))
     builder.edge(1, [0], ["x", 0, "y"], score=-0.5, src="X [1] Y", tgt="x [1] y")
     builder.edge(2, [1], [0], score=0.0, is_unit=False)
     graph = builder.finish(3, 2)
-    nbest = graph_module.kbest_lists([(7, 3, graph), (9, 5, graph)], ReadOptions(first=5, source=["", "", "", "A B"]), "file")
+    lists = Builder(ReadOptions(source=["", "", "", "A B"]))
+    found = graph.kbest(graph.score, 9)
+    lists.add_list(graph_module.kbest_record(graph, graph.score, found, sent=3, where="file"))
+    nbest = lists.finish()
     assert (nbest.ids.tolist(), nbest.text.to_pylist(), nbest.score.tolist()) == ([3], ["x a y", "x b c y"], [-1.5, -2.5])
     assert nbest.unit_ptr.tolist() == [0, 2, 4]
     units = nbest.units.take(nbest.unit_idx)
@@ -634,7 +638,11 @@ def test_lists_of_graphs_by_hand() -> None:
     assert (units.tgt_len.tolist(), units.src_len.tolist()) == ([1, 3, 2, 4], [1, -1, 2, -1])
     assert (nbest.tgt_start.tolist(), nbest.src_start.tolist()) == ([1, 0, 1, 0], [0, -1, 0, -1])
     assert (units.score.tolist(), units.x[:, 0].tolist()) == ([-1.0, -0.5, -2.0, -0.5], [1.0, 0.0, 2.0, 0.0])
-    assert graph_module.kbest_lists([(7, 3, graph)], ReadOptions(size=1), "file").text.to_pylist() == ["x a y"]
-    assert len(graph_module.kbest_lists([(7, 3, graph)], ReadOptions(size=0), "file")) == 0
-    many: Edges = [(0, [], [f"w{k}"], -float(k)) for k in range(101)]
-    assert graph_module.kbest_lists([(1, 0, build(many)[0])], ReadOptions(), "file").n_hyps == 100  # where no size is given
+
+
+def test_how_many_of_which_graphs_are_listed(tmp_path: Path) -> None:
+    path = write(tmp_path, "g.osgx", OSGX)
+    assert [len(read(path, ReadOptions(first=n, size=1))) for n in (4, 7, 8)] == [0, 1, 2]
+    assert not len(read(path, ReadOptions(size=0, first=9)))
+    lattice = "((" + "".join(f"('w{k}', -{k}, 1)," for k in range(101)) + "),)\n"
+    assert read(write(tmp_path, "one.plf", lattice), ReadOptions()).n_hyps == 100  # where no size is given

@@ -49,10 +49,7 @@ def with_features(edges: Edges, values: list[list[float]]) -> Graph:
     """The graph, its last node the goal, with features a, b, c of its edges; those with all zeros are no units."""
     builder = GraphBuilder(lambda e: f"test:{e}")
     for (head, tails, target, score), row in zip(edges, values, strict=True):
-        some = [(builder.name(name), v) for name, v in zip("abc", row, strict=True) if v]
-        words = " ".join(w for w in target if isinstance(w, str))
-        idx, val = [i for i, _ in some], [v for _, v in some]
-        builder.edge(head, tails, target, idx=idx, val=val, score=score, tgt=words, is_unit=bool(words or some))
+        builder.edge(head, tails, target, {name: v for name, v in zip("abc", row, strict=True) if v}, score=score)
     n = max(e[0] for e in edges) + 1
     return builder.finish(n, n - 1)
 
