@@ -27,6 +27,7 @@ from boostfeat.core.errors import FormatError, InputError
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize
 from boostfeat.features.phrase_table import read_phrase_counts
+from boostfeat.formats import read
 from boostfeat.formats.moses import enriched as moses_enriched
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.model.model import Model, tree_scores, unit_table
@@ -36,7 +37,6 @@ from boostfeat.search.decoder.decoder_features import EXTRAS
 from boostfeat.search.decoder.output import collect, graph_names, write_nbest, write_search_graph
 from boostfeat.search.decoder.setup import SearchOptions, Setup, read_setup
 from boostfeat.search.decoder.system import CONTEXT, PhraseSystem
-from boostfeat.search.graphs import moses_search_graph as moses_osgx
 
 pytestmark = pytest.mark.quick
 
@@ -110,7 +110,7 @@ def test_search_graph_holds_the_list(small: Small, tmp_path: Path) -> None:
         for sent, result in enumerate(decoder.decode_all(sentences)):
             write_search_graph(stream, result, sent)
     options = ReadOptions(source=sentences, size=30, names=graph_names(decoder.names))
-    nbest = moses_osgx.read(tmp_path / "osgx", options)
+    nbest = read(tmp_path / "osgx", options, format="moses-osgx")
     ours = collect(decoder.decode_all(sentences), 30)
     assert nbest.text.equals(ours.text)
     assert nbest.score == pytest.approx(ours.score, abs=1e-9)
