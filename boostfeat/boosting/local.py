@@ -16,7 +16,7 @@ from ..metrics.metric import metric_of
 from ..model.effects import linear_effects, within_list_sd
 from ..model.model import Model
 from ..model.units import UnitSpace
-from ..trees.growing import Grower, Grown
+from ..trees.growing import Grower, GrownTree
 from ..trees.tree import Tree
 from ..tuners.linear import linear_problem
 from .options import BoostOptions
@@ -41,7 +41,7 @@ class Local(Standing):
 
     drawn: int  # the round after which the pairs were
     _grower: Grower | None = None
-    _grown: Grown  # the tree of the round under way
+    _grown: GrownTree  # the tree of the round under way
     _direction: F64  # [H] A h: what it adds to each hypothesis
 
     def __init__(self, dev: NBest, options: BoostOptions, *, seed: int, threads: int, near: F64 | None = None) -> None:
@@ -96,17 +96,8 @@ class Local(Standing):
 
     def _make_grower(self) -> Grower:
         table = self.space.for_trees(self.options.tree_features)
-        return Grower(
-            table.names,
-            table.x,
-            self.counts,
-            self.options.tree,
-            sparse=table.sparse,
-            sparse_names=table.sparse_names,
-            threads=self.threads,
-            seed=self.seed,
-            precision=precision_of(self.dev, table.names),
-        )
+        how = {"threads": self.threads, "seed": self.seed}
+        return Grower(table, self.counts, self.options.tree, **how, precision=precision_of(self.dev, table.names))
 
     def line_search(self) -> float:
         self._direction = self.space.sum(self._grown.h)

@@ -12,13 +12,13 @@ from ..core.arrays import F64, I64
 from ..core.errors import InputError
 from ..core.printed_numbers import Precision
 from ..trees.binning import Borders, Scale, borders_of, scale_of
-from ..trees.growing import LEAST_ENERGY, fit_leaves
+from ..trees.growing import LEAST_ENERGY, Split, fit_leaves, kept_splits
 from ..trees.growing_kernels import grid_step
 from ..trees.slope_search import SlopeSearch, sample_size
 from ..trees.tree import Tree
 from ..trees.tree_options import TreeOptions
 from .block_range import BlockRange, in_order
-from .worker_data import Split, WorkerData
+from .worker_data import WorkerData
 from .workers import Workers, flat
 
 _NUMBERS = 1 << 27  # values of rows that workers hold beside the store at a time: 1 GB in all
@@ -89,9 +89,7 @@ class ClusterGrower:
             mass = np.bincount(at, np.concatenate([m for _, m in parts]), minlength=len(values)).astype(np.float64)
         if not len(values):
             return Borders(np.zeros(0), np.zeros(0)), Scale()
-        least = options.min_occurrences
-        borders = borders_of(values, mass, max_bin=options.max_bin, least=least, precision=precision)
-        return borders, scale_of(values, mass, centred=options.leaves == "affine")
+        return borders_of(values, mass, options, precision), scale_of(values, mass, centred=options.leaves == "affine")
 
     def grow(self, targets: list[tuple[F64, F64, float, float]]) -> Grown | None:
         """The tree that fits the targets, of which parts have given these."""
@@ -152,24 +150,7 @@ class ClusterGrower:
 
     def _kept(self, task: _Task, most: int) -> tuple[list[Split], bool]:
         splits, below = self._agreed(WorkerData.sequence, *task, most)
-        counts: F64 = sum(below)
-        kept: list[Split] = []
-        place: dict[int, tuple[int, int]] = {0: (-1, 0)}  # of a split: which of those kept it is below, and on what side
-        dropped = False
-        for k, (f, code, left, right) in enumerate(splits):
-            if len(kept) >= self.options.max_leaves - 1 or k not in place:
-                continue
-            if counts[k].min() < self.options.min_occurrences:
-                dropped = True
-                continue
-            parent, side = place[k]
-            if parent >= 0:
-                row = list(kept[parent])
-                row[side] = len(kept)
-                kept[parent] = tuple(row)  # type: ignore[assignment]
-            place |= {left: (len(kept), 2), right: (len(kept), 3)}
-            kept.append((f, code, -1, -1))
-        return kept, dropped
+        return kept_splits(splits, sum(below), self.options)
 
     # -- leaves --------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from importlib.metadata import version
 from itertools import pairwise
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -19,7 +18,7 @@ import numpy as np
 
 from .. import __version__
 from ..boosting.options import BoostOptions
-from ..core.arrays import F64, I32, I64, Array, block_ptr, in_threads, offsets
+from ..core.arrays import F64, I32, I64, block_ptr, in_threads, offsets
 from ..core.errors import InputError
 from ..core.printed_numbers import Precision
 from ..lists.feature_range import learnable
@@ -28,15 +27,14 @@ from ..lists.precision import precision_of
 from ..lists.store import read_store
 from ..losses.line_search import minimise_ray
 from ..losses.pairwise import add_up, step_penalty
-from ..trees.binning import Bins, Borders, Scale, columns_of, value_masses
-from ..trees.growing import Grower
-from ..trees.growing_kernels import divide, on_grid, slope_sums, sums
+from ..trees.binning import Bins, Borders, Scale, value_masses
+from ..trees.growing import Grower, Split
+from ..trees.growing_kernels import on_grid, slope_sums, sums
 from ..trees.tree import Tree, leaf_outputs
 from .block_range import BlockRange, RayAt, Start
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Split = tuple[int, int, int, int]
 
 
 def versions() -> dict[str, str]:
@@ -150,7 +148,7 @@ class WorkerData:
 
     def masses(self, first: int, last: int) -> list[tuple[F64, F64]]:
         """Distinct values of some features and their occurrences."""
-        columns = columns_of(self._x, range(first, last), self.threads)
+        columns = np.ascontiguousarray(self._x[:, first:last].T)
         return in_threads(lambda k: value_masses(columns[k], self._c), range(len(columns)), self.threads)
 
     def precision(self) -> list[Precision]:
@@ -190,7 +188,7 @@ class WorkerData:
     def sequence(self, *task: Any) -> tuple[list[Split], F64]:
         """LightGBM's splits, and occurrences below each: see RowGrower.splits."""
         splits = self._grower.splits(self._g, *task)
-        return splits, self._below(splits)
+        return splits, self._grower.below(splits)
 
     def constant(self, *task: Any) -> tuple[list[Split], F64]:
         """LightGBM's splits, and sums over their leaves: where it sees to it that there is enough in each."""
@@ -234,17 +232,6 @@ class WorkerData:
         energies = [(np.abs(z[b] * g[b]).sum(), (c[b] * z[b] * z[b]).sum()) for b in self._blocks]
         first, second = np.array(energies).T
         return first, second
-
-    def _below(self, splits: list[Split]) -> F64:
-        """[k, 2] occurrences to the left and right of each split."""
-        counts = np.zeros((len(splits), 2))
-        leaf_of = np.zeros(len(self._c), np.int32)
-        node_of = {0: 0}
-        for k, (f, code, left, right) in enumerate(splits):
-            n = 2 * k + 1
-            counts[k] = divide(leaf_of, node_of[k], self._grower.codes[f], code, n, n + 1, self._c)
-            node_of |= {left: n, right: n + 1}
-        return counts
 
     def shares(self) -> list[tuple[float, float]]:
         """Return Σ |g| and Σ c of each block."""
@@ -294,8 +281,7 @@ class RowGrower(Grower):
     ) -> None:
         self.options, self.threads, self.seed, self.machines = options, threads, seed, 1
         self._x, self._c = x, counts
-        how = {"max_bin": options.max_bin, "least": options.min_occurrences, "centred": options.leaves == "affine"}
-        self._bins = Bins(x, counts, **how, sparse=None, threads=threads, given=given, precision=precision)
+        self._bins = Bins(x, counts, options, sparse=None, threads=threads, given=given, precision=precision)
         most, copies = max(1.0, options.min_occurrences // 4), np.zeros(len(counts), np.int64)
         if machines > 1:
             # LightGBM's network takes the rows of a leaf by their share of the hessian, and refuses splits that leave less than
@@ -306,11 +292,7 @@ class RowGrower(Grower):
         self.machines = machines  # only now: the dataset is made by each for itself
         self._boosters = {}
         self._counts = np.append(counts - most * copies, np.full(copies.sum(), most)).astype(np.float32)
-        self._grad = np.zeros(len(self._counts), np.float32)
-
-    @cached_property
-    def _hess(self) -> Array:
-        return np.zeros(len(self._counts), np.float32)
+        self._grad, self._hess = np.zeros((2, len(self._counts)), np.float32)
 
     @property
     def codes(self) -> Any:

@@ -24,7 +24,7 @@ from ..core.strict_json import indented, parse_json, typed
 from ..core.text import is_whole
 from ..lists.choices import best_choice
 from ..lists.nbest import NBest
-from ..trees.tree import Remembered, Table, Tree
+from ..trees.tree import Remembered, Tree, TreeInput
 from .decision import decisive, ranks
 from .effects import remembered_effects, total_effects
 from .model_file import LEVELS, Level, ModelRecord, Plan, pack, signature, unpack
@@ -271,7 +271,7 @@ def _sparse_names(nbest: NBest) -> tuple[str, ...]:
     return nbest.feature_names[len(nbest.global_names) :]  # the same strings: there may be a million
 
 
-def tree_scores(trees: tuple[Tree, ...], table: Table) -> F64:
+def tree_scores(trees: tuple[Tree, ...], table: TreeInput) -> F64:
     """Σ_m ρ_m h_m(x) of every row."""
     total, table = np.zeros(len(table)), Remembered(table)
     for tree in trees:

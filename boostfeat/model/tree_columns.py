@@ -12,7 +12,7 @@ from scipy import sparse
 from ..core.arrays import F64
 from ..core.errors import InputError, repeated
 from ..lists.nbest import NBest, SparseRows, strings
-from ..trees.tree import Table, Tree
+from ..trees.tree import Tree, TreeInput
 from .model import Model, hypothesis_table, unit_table
 
 
@@ -45,7 +45,7 @@ def _told(nbest: NBest, model: Model, names: tuple[str, ...]) -> dict[str, str]:
     return {**nbest.meta, "templates": json.dumps(groups, ensure_ascii=False)}
 
 
-def _beside(x: F64, model: Model, table: Table) -> F64:
+def _beside(x: F64, model: Model, table: TreeInput) -> F64:
     out = np.empty((len(x), x.shape[1] + len(model.trees)))
     out[:, : x.shape[1]] = x
     for m, tree in enumerate(model.trees):

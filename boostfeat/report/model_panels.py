@@ -13,7 +13,7 @@ from ..lists.nbest import NBest, take_strings
 from ..model.model import Model, tree_scores
 from ..model.units import UnitSpace
 from ..trees.drawing import leaf_output, leaves_in_order, tree_svg
-from ..trees.tree import Remembered, Table, Tree
+from ..trees.tree import Remembered, Tree, TreeInput
 from .run_folder import FinishedRun, FinishedSystem
 
 TOP = 24  # features with a bar
@@ -76,7 +76,7 @@ def told_share(hyp_ptr: I64, values: F64, columns: F64) -> float:
 
 
 def _card(
-    tree: Tree, told: dict[str, Any], table: Table, counts: F64, nbest: NBest, level: str, rng: np.random.Generator
+    tree: Tree, told: dict[str, Any], table: TreeInput, counts: F64, nbest: NBest, level: str, rng: np.random.Generator
 ) -> dict[str, Any]:
     leaf_of = tree.leaf_of(table)
     fires = dict(zip(tree.leaves.tolist(), told["fires"], strict=True))
@@ -97,7 +97,7 @@ def _card(
 
 
 def _examples(
-    rows: I64, table: Table, counts: F64, nbest: NBest, level: str, names: list[str], rng: np.random.Generator
+    rows: I64, table: TreeInput, counts: F64, nbest: NBest, level: str, names: list[str], rng: np.random.Generator
 ) -> list[dict[str, Any]]:
     """Phrases of a leaf, drawn by how often they occur (Gumbel's trick: the largest of log c + noise), each text once."""
     if not len(rows):
@@ -187,7 +187,7 @@ def response_curves(model: Model, space: UnitSpace, names: list[str], *, seed: i
         weight = model.weights.get(name, 0.0)
 
         def response(at: F64, name: str = name, weight: float = weight, trees: tuple[Any, ...] = trees) -> tuple[F64, F64]:
-            varied: Table = _Varied(sample, name, at, min(SAMPLE, len(units)))
+            varied: TreeInput = _Varied(sample, name, at, min(SAMPLE, len(units)))
             return weight * at, tree_scores(trees, varied).reshape(len(at), -1).mean(axis=1)
 
         linear, from_trees = response(values)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from ..core.arrays import F64, I64, U8, Array, in_threads
 from ..core.kernels import kernel
 from ..core.printed_numbers import EXACT, Precision
+from .tree_options import TreeOptions
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_matrix, csr_matrix
@@ -55,10 +56,8 @@ class Bins:
         self,
         x: F64,
         counts: F64,
+        options: TreeOptions,
         *,
-        max_bin: int,
-        least: float,
-        centred: bool,
         sparse: csr_matrix | None,
         threads: int,
         given: Sequence[tuple[Borders, Scale]] | None = None,
@@ -80,21 +79,21 @@ class Bins:
             else:
                 values, mass = value_masses(column, counts)
                 known = precision[f] if precision else EXACT
-                self.borders[f] = borders_of(values, mass, max_bin=max_bin, least=least, precision=known)
-                self.scales[f] = scale_of(values, mass, centred=centred)
+                self.borders[f] = borders_of(values, mass, options, known)
+                self.scales[f] = scale_of(values, mass, centred=options.leaves == "affine")
             _encode(column, self.borders[f].low, self.codes[f])
 
         if n:
             for first in range(0, d, width := max(threads, _NUMBERS // n)):
                 some = range(first, min(first + width, d))
-                block = columns_of(x, some, threads)
+                block = np.ascontiguousarray(x[:, some.start : some.stop].T)
                 in_threads(bin_column, some, threads)
         if sparse is not None and sparse.nnz:
-            self._bin_sparse(sparse, counts, max_bin=max_bin, least=least)
+            self._bin_sparse(sparse, counts, options)
 
-    def _bin_sparse(self, sparse: csr_matrix, counts: F64, *, max_bin: int, least: float) -> None:
+    def _bin_sparse(self, sparse: csr_matrix, counts: F64, options: TreeOptions) -> None:
         # one side of every split holds non-zero values only, so a feature needs enough of those
-        enough = np.flatnonzero((sparse != 0).T @ counts >= least)
+        enough = np.flatnonzero((sparse != 0).T @ counts >= options.min_occurrences)
         columns = sparse[:, enough].tocsc()
         columns.sum_duplicates()
         total, kept = counts.sum(), []
@@ -103,7 +102,7 @@ class Bins:
             weight = counts[columns.indices[here]]
             values, inverse = np.unique(np.append(columns.data[here], 0.0), return_inverse=True)
             mass: F64 = np.bincount(inverse, np.append(weight, total - weight.sum())).astype(np.float64)
-            cuts = _cut(mass, max_bin=max_bin, least=least)
+            cuts = _cut(mass, options)
             bin_of = np.searchsorted(cuts, inverse)
             columns.data[here] = bin_of[:-1] - bin_of[-1]
             if len(cuts):
@@ -156,14 +155,6 @@ class Bins:
         return parts[0] if len(parts) == 1 else parts[0].add_features_from(parts[1])
 
 
-def columns_of(x: F64, features: range, threads: int) -> F64:
-    """[k, V] some columns of x [V, D], read in one pass."""
-    out = np.empty((len(features), len(x)))
-    cuts = np.linspace(0, len(x), threads + 1).astype(np.int64)
-    in_threads(lambda k: _turn(x, features.start, cuts[k], cuts[k + 1], out), range(threads), threads)
-    return out
-
-
 def value_masses(column: F64, counts: F64) -> tuple[F64, F64]:
     """The distinct values of a column [V], rising, and the occurrences of each."""
     values, mass = np.empty(_FEW), np.zeros(_FEW)
@@ -172,14 +163,13 @@ def value_masses(column: F64, counts: F64) -> tuple[F64, F64]:
         order = np.argsort(values[:n])
         return values[order], mass[order]
     order = np.argsort(column)
-    values, mass = column[order], counts[order]
-    del order  # as large as the column
-    n = _merge_runs(values, mass)
-    return values[:n].copy(), mass[:n].copy()
+    values = column[order]
+    first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+    return values[first], np.add.reduceat(counts[order], first)
 
 
-def borders_of(values: F64, mass: F64, *, max_bin: int, least: float, precision: Precision = EXACT) -> Borders:
-    """Borders of at most max_bin bins over rising values of this mass; no side has less than least.
+def borders_of(values: F64, mass: F64, options: TreeOptions, precision: Precision = EXACT) -> Borders:
+    """Borders of at most max_bin bins over rising values of this mass; no side has less than min_occurrences.
 
     Values so near that they may be copies of one number are one value: no border lies between them.
     """
@@ -188,18 +178,18 @@ def borders_of(values: F64, mass: F64, *, max_bin: int, least: float, precision:
         larger = np.where(np.abs(values[1:]) > np.abs(values[:-1]), values[1:], values[:-1])
         last = np.append(np.flatnonzero(np.diff(values) > precision.near(larger)), len(values) - 1)
         mass = np.add.reduceat(mass, np.append(0, last[:-1] + 1))  # no segment is empty
-    cuts = last[_cut(mass, max_bin=max_bin, least=least)]
+    cuts = last[_cut(mass, options)]
     return Borders(values[cuts], values[cuts + 1], precision)
 
 
-def _cut(mass: F64, *, max_bin: int, least: float) -> I64:
+def _cut(mass: F64, options: TreeOptions) -> I64:
     """Borders of bins over distinct rising values of this mass: positions i such that value i is the last of its bin.
 
     Every value its own bin where that is possible. Else bins of equal mass, where one value counts for no more than a bin: so
     a very frequent one (0, say) does not use up the bins of the others.
     """
     cuts = np.arange(len(mass) - 1)
-    total = mass.sum()
+    total, max_bin, least = mass.sum(), options.max_bin, options.min_occurrences
     if len(mass) > max_bin:
         capped = np.minimum(mass, total / max_bin)
         middle = np.cumsum(capped) - capped / 2
@@ -219,16 +209,6 @@ def scale_of(values: F64, mass: F64, *, centred: bool) -> Scale:
     spread = float(np.sqrt((unit - mean) ** 2 @ share))
     # a smaller spread is rounding error of a constant feature, a smaller scale would make slopes overflow
     return Scale(spread * largest, mean / spread) if spread > 1e-9 and spread * largest > 1e-290 else Scale()
-
-
-@kernel
-def _turn(x, first, start, end, out):  # type: ignore[no-untyped-def]
-    """OUT out[k, V]: columns first, first + 1, ... of the rows start:end of x, a few rows at a time."""
-    for a in range(start, end, 64):
-        b = min(a + 64, end)
-        for k in range(len(out)):
-            for v in range(a, b):
-                out[k, v] = x[v, first + k]
 
 
 @kernel
@@ -253,19 +233,6 @@ def _few_values(column, counts, values, mass):  # type: ignore[no-untyped-def]
             found += 1
         mass[k] += counts[v]
     return found
-
-
-@kernel
-def _merge_runs(values, mass):  # type: ignore[no-untyped-def]
-    """INOUT values (rising), mass: equal values become one. Returns their number."""
-    n = 0
-    for k in range(len(values)):
-        if n and values[n - 1] == values[k]:
-            mass[n - 1] += mass[k]
-        else:
-            values[n], mass[n] = values[k], mass[k]
-            n += 1
-    return n
 
 
 @kernel

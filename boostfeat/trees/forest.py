@@ -30,25 +30,23 @@ def forest(trees: Sequence[Tree]) -> tuple[Forest, tuple[str, ...]]:
     """The trees as arrays, and the names of the features a row must hold."""
     names = sorted(set().union(*(tree.features() for tree in trees)))
     place = {name: k for k, name in enumerate(names)}
-    root = offsets(np.array([len(tree.feature) for tree in trees], np.int64))
+    sizes = np.array([len(tree.feature) for tree in trees], np.int64)
+    root = offsets(sizes)[:-1]
 
-    def column(values: list[np.ndarray], dtype: type) -> np.ndarray:
-        return np.concatenate([np.zeros(0, dtype), *values]).astype(dtype)
+    def column(name: str) -> F64:
+        return np.concatenate([np.zeros(0), *(getattr(tree, name) for tree in trees)])
 
-    def children(side: str) -> I32:
-        own = [getattr(tree, side) for tree in trees]
-        return column([np.where(c >= 0, c + at, -1) for c, at in zip(own, root[:-1], strict=True)], np.int32)
-
+    left, right = (np.where(child >= 0, child + np.repeat(root, sizes), -1) for child in (column("left"), column("right")))
     compiled = Forest(
-        root=root[:-1].astype(np.int32),
+        root=root.astype(np.int32),
         weight=np.array([tree.weight for tree in trees], np.float64),
         on=np.array([-1 if tree.on is None else place[tree.on] for tree in trees], np.int32),
-        feature=np.array([place[f] if c >= 0 else 0 for t in trees for f, c in zip(t.feature, t.left, strict=True)], np.int32),
-        threshold=column([tree.threshold for tree in trees], np.float64),
-        left=children("left"),
-        right=children("right"),
-        value=column([tree.value for tree in trees], np.float64),
-        intercept=column([tree.intercept for tree in trees], np.float64),
+        feature=np.array([place.get(name, 0) for tree in trees for name in tree.feature], np.int32),
+        threshold=column("threshold"),
+        left=left.astype(np.int32),
+        right=right.astype(np.int32),
+        value=column("value"),
+        intercept=column("intercept"),
     )
     return compiled, tuple(names)
 

@@ -8,36 +8,35 @@ from grad = -x_j g, hess = c x_j². Its gradients are float32, so the numbers in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import lightgbm as lgb
 import numpy as np
 
 from ..core.arrays import F64, I32, I64, Array, in_ranges
+from ..core.feature_table import FeatureTable
 from ..core.printed_numbers import Precision
 from .binning import Bins
-from .growing_kernels import divide, slope_sums, sums, to_grid
+from .growing_kernels import slope_sums, sums, to_grid
 from .slope_search import SlopeSearch
 from .tree import Tree, descend, leaf_outputs
 from .tree_options import LeafKind, TreeOptions
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 LEAST_ENERGY = 1e-3  # of a linear leaf, Σ c x_j² with x_j scaled to a mean square of 1: the slope is defined
 _CACHED_BINS = 16_384  # 16 bytes each
 _COPIED_CODES = 1 << 28  # bytes
 _PARTS = 12  # of rows: sums of each, then of all
-_LEAF = (-1, 0, -1, -1)  # feature, cut and children of a node that is not split
 _MIRRORED = 100  # occurrences in a leaf, at least, below which LightGBM gets every dense feature a second time, in reverse
+Split = tuple[int, int, int, int]  # feature, code up to which rows go left, splits of the left and right child or -1
+_SILENT = logging.Logger("lightgbm", logging.CRITICAL)  # it prints even with verbosity -1, and nothing that is for our users
 _TREES_A_BOOSTER = 256  # LightGBM keeps its trees; taking one back costs as much as a third of growing it
 
 
 @dataclass(frozen=True, eq=False)
-class Grown:
+class GrownTree:
     """A tree (weight 1) and what it gives on the rows it was grown on."""
 
     tree: Tree
@@ -57,7 +56,9 @@ class _Structure(NamedTuple):
     leaf_of: I32  # [V]
 
 
-class _Fit(NamedTuple):
+class _Candidate(NamedTuple):
+    """A structure with numbers in its leaves."""
+
     gain: float
     value: F64  # in terms of z
     intercept: F64
@@ -67,14 +68,14 @@ class _Fit(NamedTuple):
 
 
 class Grower:
-    """Grows trees on one training set: x [V, D] and counts [V] stay, the gradient changes.
+    """Grows trees on one training set: features x [V, D] and counts [V] stay, the gradient changes.
 
     Constant leaves are what LightGBM grows. For linear leaves ``options.candidates`` features j are grown fully, and the one with
     the smallest squared error wins. These are the best by the gain of a single split over all pairs (j, split feature) of dense
     features at 64 bins, estimated on a sample of rows (see SlopeSearch). So it may miss a j that pays off only from
     the second split on, only by a split on a sparse feature, or by less than the error of the sample; of features that are
-    multiples of each other one is grown. grow_exhaustive misses nothing; the share of its gain over rounds on Finnish-English
-    lists is 99% for 2 linear leaves, 93% for 4 and 8; 100% and 93% for 2 and 4 affine ones.
+    multiples of each other one is grown. As many candidates as features miss nothing; the share of their gain over rounds on
+    Finnish-English lists is 99% for 2 linear leaves, 93% for 4 and 8; 100% and 93% for 2 and 4 affine ones.
     Affine leaves: two structures for each j, that of constant leaves and that of slopes about the mean, fitted by least squares.
     j is a dense feature: a linear leaf on an indicator is a constant leaf under a split on it, which constant leaves offer.
 
@@ -89,63 +90,26 @@ class Grower:
 
     def __init__(
         self,
-        names: Sequence[str],
-        x: F64,
+        table: FeatureTable,
         counts: F64,
         options: TreeOptions,
         *,
-        sparse: csr_matrix | None = None,
-        sparse_names: Sequence[str] = (),
         threads: int = 1,
         seed: int = 0,
         precision: Sequence[Precision] | None = None,
     ) -> None:
-        self.options, self.threads, self.seed = options, threads, seed
+        x, self.options, self.threads, self.seed = table.x, options, threads, seed
         self._x, self._c = x, np.ascontiguousarray(counts, np.float64)
-        width = 0 if sparse is None else sparse.shape[1]
-        for what, found, expected in (
-            ("names", len(names), x.shape[1]),
-            ("counts", len(counts), len(x)),
-            ("sparse names", len(sparse_names), width),
-            ("rows of sparse", len(x) if sparse is None else sparse.shape[0], len(x)),
-        ):
-            if found != expected:
-                raise ValueError(f"{what}: expected {expected}, found {found}")
-        self._bins = Bins(
-            x,
-            self._c,
-            max_bin=options.max_bin,
-            least=options.min_occurrences,
-            centred=options.leaves == "affine",
-            sparse=sparse,
-            threads=threads,
-            precision=precision,
-        )
-        self._names = [*names, *(str(sparse_names[int(k)]) for k in self._bins.kept)]
-        if len(set(self._names)) != len(self._names):
-            raise ValueError("names: expected every feature once, among dense and sparse ones")
+        self._bins = Bins(x, self._c, options, sparse=table.sparse, threads=threads, precision=precision)
+        self._names = [*table.names, *(str(table.sparse_names[int(k)]) for k in self._bins.kept)]
         self._dataset = self._make_dataset() if self._bins.splittable else None
         self._boosters: dict[tuple[float, int], Any] = {}
-        self._grad, self._counts = np.empty((2, len(x)), np.float32)  # what LightGBM is given
+        self._grad, self._hess, self._counts = np.empty((3, len(x)), np.float32)  # LightGBM reads them; counts are a hessian
         to_grid(self._c, 1.0, self._counts)
         self._search = SlopeSearch(x, self._c, self._bins, affine=options.leaves == "affine", threads=threads, seed=seed)
 
-    @cached_property
-    def _hess(self) -> Array:
-        """Its place, where LightGBM is given another hessian than the counts."""
-        return np.empty(len(self._c), np.float32)
-
-    def grow(self, g: F64) -> Grown | None:
-        """The tree that fits -dΨ/dF = g [V]; None where no split lowers the squared error."""
-        return self._grow(g, lambda g: self._search.rank(g, self.options.candidates))
-
-    def grow_exhaustive(self, g: F64) -> Grown | None:
-        """As grow, with every feature j grown fully: the oracle of the search, about D times the cost."""
-        return self._grow(g, lambda _: self._search.features)
-
-    def _grow(self, g: F64, choose: Callable[[F64], I64]) -> Grown | None:
-        if len(g) != len(self._c):
-            raise ValueError(f"gradient: expected {len(self._c)} numbers, found {len(g)}")
+    def grow(self, g: F64) -> GrownTree | None:
+        """Return the tree that fits -dΨ/dF = g [V]; None where no split lowers the squared error."""
         if self._dataset is None:  # no rows, or none that a split could part
             return None
         largest = float(max(g.max(), -g.min()))
@@ -154,21 +118,19 @@ class Grower:
         if largest == 0:
             return None
         g = np.ascontiguousarray(g, np.float64)
-        constant = self.options.leaves == "constant"
-        fits = self._constant_fits(g, largest) if constant else self._slope_fits(g, largest, choose(g))
+        shared = None if self.options.leaves == "linear" else self._constant_structure(g, largest)
+        if self.options.leaves == "constant":
+            fits = [self._fit(g, shared, -1, np.zeros(0))] if shared else []
+        else:
+            fits = self._slope_fits(g, largest, shared)
         best = max(fits, key=lambda fit: (fit.gain, -fit.on), default=None)
         return self._finish(best) if best is not None and best.gain > 0 else None
 
     # -- leaves ------------------------------------------------------------------------------------------------------
 
-    def _constant_fits(self, g: F64, largest: float) -> list[_Fit]:
-        structure = self._constant_structure(g, largest)
-        return [self._fit(g, structure, -1, np.zeros(0))] if structure else []
-
-    def _slope_fits(self, g: F64, largest: float, features: I64) -> list[_Fit]:
+    def _slope_fits(self, g: F64, largest: float, shared: _Structure | None) -> list[_Candidate]:
         fits = []
-        shared = self._constant_structure(g, largest) if self.options.leaves == "affine" and len(features) else None
-        for j in features.tolist():
+        for j in self._search.rank(g, self.options.candidates).tolist():
             scale, shift = self._bins.scales[j]
             z = self._x[:, j] / scale - shift
             to_grid(z * g, -1 / largest, self._grad)
@@ -177,19 +139,19 @@ class Grower:
             fits += [self._fit(g, structure, j, z) for structure in (own, shared) if structure]
         return fits
 
-    def _fit(self, g: F64, structure: _Structure, j: int, z: F64) -> _Fit:
+    def _fit(self, g: F64, structure: _Structure, j: int, z: F64) -> _Candidate:
         """Least squares in each leaf: b = Σg / Σc, or b = Σxg / Σcx² (about the leaf's mean of x for affine leaves)."""
         n = len(structure.feature)
         slopes, centre = np.zeros((n, 3)), np.zeros(n)
         c, sum_g = self._leaf_sums(g, structure.leaf_of, n)
         if j < 0:
-            return _Fit(*fit_leaves(c, sum_g, None, centre, leaves=self.options.leaves), j, structure, c)
+            return _Candidate(*fit_leaves(c, sum_g, None, centre, leaves=self.options.leaves), j, structure, c)
         slope_sums(structure.leaf_of, self._c, g, z, centre, slopes)
         if self.options.leaves == "affine":
             centre = _ratio(slopes[:, 0], c)
             slopes[:] = 0.0  # a second pass: differences of large sums would lose the spread of a narrow leaf
             slope_sums(structure.leaf_of, self._c, g, z, centre, slopes)
-        return _Fit(*fit_leaves(c, sum_g, slopes, centre, leaves=self.options.leaves), j, structure, c)
+        return _Candidate(*fit_leaves(c, sum_g, slopes, centre, leaves=self.options.leaves), j, structure, c)
 
     def _leaf_sums(self, g: F64, leaf_of: I32, n: int) -> F64:
         """[2, n] Σ (c, g) over the rows of each of n nodes: sums of the same parts in any number of threads."""
@@ -204,7 +166,7 @@ class Grower:
         in_ranges(add, _PARTS, self.threads)
         return out.sum(axis=(0, 1)).T
 
-    def _finish(self, fit: _Fit) -> Grown:
+    def _finish(self, fit: _Candidate) -> GrownTree:
         """From codes and z to thresholds and x, from numbers to names."""
         s, bins = fit.structure, self._bins
         value, intercept, x = fit.value, fit.intercept, None
@@ -225,12 +187,12 @@ class Grower:
             intercept=intercept if self.options.leaves == "affine" else np.zeros(len(value)),
         )
         h = leaf_outputs(s.leaf_of, value=tree.value, intercept=tree.intercept, x=x, threads=self.threads)
-        return Grown(tree, fit.gain, s.leaf_of, h, fit.counts[tree.leaves])
+        return GrownTree(tree, fit.gain, s.leaf_of, h, fit.counts[tree.leaves])
 
     # -- structure ---------------------------------------------------------------------------------------------------
 
     def _make_dataset(self) -> Any:
-        lgb.register_logger(_Silence())
+        lgb.register_logger(_SILENT)
         return self._bins.dataset(self._params(), self._again, mirrored=self._is_mirrored)
 
     @property
@@ -267,13 +229,25 @@ class Grower:
 
     def _structure(self, hess: Array, *, least_hessian: float) -> _Structure | None:
         """Greedy best-first growth. Where splits had to be dropped, LightGBM is asked once more for a longer sequence."""
-        n = self.options.max_leaves
-        structure, dropped = self._replay(self._split_sequence(hess, least_hessian, n))
-        if dropped and len(structure.feature) < 2 * n - 1:
-            structure, _ = self._replay(self._split_sequence(hess, least_hessian, 4 * n))
-        return structure if len(structure.feature) > 1 else None
+        most = self.options.max_leaves
+        kept, dropped = self._kept(self._split_sequence(hess, least_hessian, most))
+        if dropped and len(kept) < most - 1:
+            kept, _ = self._kept(self._split_sequence(hess, least_hessian, 4 * most))
+        return self._descended(kept) if kept else None
 
-    def _split_sequence(self, hess: Array, least_hessian: float, max_leaves: int) -> list[tuple[int, int, int, int]]:
+    def _kept(self, splits: list[Split]) -> tuple[list[Split], bool]:
+        return kept_splits(splits, self.below(splits), self.options)
+
+    def below(self, splits: list[Split]) -> F64:
+        """[k, 2] occurrences to the left and to the right of each split."""
+        tree = self._descended(splits)
+        counts = np.bincount(tree.leaf_of, self._c, len(tree.feature)).astype(np.float64)
+        for node in reversed(range(len(counts))):  # children come after their parents
+            if tree.left[node] >= 0:
+                counts[node] = counts[tree.left[node]] + counts[tree.right[node]]
+        return counts[1:].reshape(-1, 2)  # split k makes the nodes 2 k + 1 and 2 k + 2
+
+    def _split_sequence(self, hess: Array, least_hessian: float, max_leaves: int) -> list[Split]:
         """LightGBM's splits in the order it made them: (feature, code, split of the left child or -1, of the right child)."""
         key = (least_hessian, max_leaves)
         booster = self._boosters.get(key)
@@ -293,7 +267,7 @@ class Grower:
             todo += [child for child in children if "split_index" in child]
         return [found[k] for k in range(len(found))]
 
-    def _as_seen(self, f: int, code: int, left: int, right: int) -> tuple[int, int, int, int]:
+    def _as_seen(self, f: int, code: int, left: int, right: int) -> Split:
         """Return a split on a mirrored feature as one on the feature itself."""
         n = len(self._bins.codes) if self._is_mirrored else 0
         if f < n or not n:
@@ -302,59 +276,46 @@ class Grower:
             return f - n, code, left, right
         return f - n, len(self._bins.borders[f - n].low) - 1 - code, right, left
 
-    def _descended(self, splits: list[tuple[int, int, int, int]]) -> _Structure:
-        """The tree of all splits, numbered as _replay numbers them; rows walk down it once."""
-        tree = _root(len(self._c))
-        node_of = {0: 0}
-        rows: list[Array] = []
-        cuts, slots = [0], [0]
+    def _descended(self, splits: list[Split]) -> _Structure:
+        """Build the tree of all splits; rows walk down it once."""
+        feature, cut, left, right, code_of, slots = ([blank] for blank in (-1, 0, -1, -1, 0, 0))
+        node_of, rows = {0: 0}, list[Array]()
         for k, (f, code, left_split, right_split) in enumerate(splits):
-            node, n = node_of[k], len(tree.feature)
+            node, n = node_of[k], len(feature)
             codes, first = self._bins.column(f)
-            tree.feature[node], tree.cut[node], tree.left[node], tree.right[node] = f, code - first, n, n + 1
-            for column, blank in zip((*tree[:4], cuts, slots), (*_LEAF, 0, 0), strict=True):
+            feature[node], cut[node], left[node], right[node] = f, code - first, n, n + 1
+            code_of[node], slots[node] = code, len(rows)
+            for column, blank in zip((feature, cut, left, right, code_of, slots), (-1, 0, -1, -1, 0, 0), strict=True):
                 column += [blank, blank]
-            cuts[node], slots[node] = code, len(rows)
             rows.append(codes)
             node_of |= {left_split: n, right_split: n + 1}
-        columns = np.stack(rows), *(np.array(a) for a in (slots, cuts, tree.left, tree.right))
-        in_ranges(lambda some: descend(*columns, some.start, some.stop, tree.leaf_of), len(self._c), self.threads)
+        tree = _Structure(feature, cut, left, right, np.zeros(len(self._c), np.int32))
+        if rows:
+            columns = np.stack(rows), *(np.array(a) for a in (slots, code_of, left, right))
+            in_ranges(lambda some: descend(*columns, some.start, some.stop, tree.leaf_of), len(self._c), self.threads)
         return tree
 
-    def _replay(self, splits: list[tuple[int, int, int, int]]) -> tuple[_Structure, bool]:
-        """The splits that leave enough occurrences on both sides, up to max_leaves, and whether any did not."""
-        tree = _root(len(self._c))
-        node_of, dropped = {0: 0}, False
-        for k, (f, code, left_split, right_split) in enumerate(splits):
-            n = len(tree.feature)
-            if n >= 2 * self.options.max_leaves - 1 or k not in node_of:
-                continue
-            node = node_of[k]
-            codes, first = self._bins.column(f)
-            sides = divide(tree.leaf_of, node, codes, code, n, n + 1, self._c)
-            if min(sides) < self.options.min_occurrences:
-                tree.leaf_of[tree.leaf_of >= n] = node
-                dropped = True
-                continue
-            tree.feature[node], tree.cut[node], tree.left[node], tree.right[node] = f, code - first, n, n + 1
-            for column, blank in zip(tree[:4], _LEAF, strict=True):
-                column += [blank, blank]
-            node_of |= {left_split: n, right_split: n + 1}
-        return tree, dropped
 
+def kept_splits(splits: list[Split], below: F64, options: TreeOptions) -> tuple[list[Split], bool]:
+    """Return the splits that leave enough occurrences on both sides, up to max_leaves, and whether any did not.
 
-def _root(n_rows: int) -> _Structure:
-    """The tree that is not split."""
-    feature, cut, left, right = ([blank] for blank in _LEAF)
-    return _Structure(feature, cut, left, right, np.zeros(n_rows, np.int32))
-
-
-class _Silence:
-    """LightGBM prints from some paths even with verbosity -1; nothing it says is for our users."""
-
-    def info(self, _: str) -> None: ...
-
-    def warning(self, _: str) -> None: ...
+    What is below a split that is dropped is dropped with it; those after it move up.
+    """
+    kept, place, dropped = list[Split](), {0: (-1, 0)}, False  # of a split: which of those kept it is below, and on what side
+    for k, (f, code, left, right) in enumerate(splits):
+        if len(kept) >= options.max_leaves - 1 or k not in place:
+            continue
+        if below[k].min() < options.min_occurrences:
+            dropped = True
+            continue
+        parent, side = place[k]
+        if parent >= 0:
+            above = list(kept[parent])
+            above[side] = len(kept)
+            kept[parent] = tuple(above)  # type: ignore[assignment]
+        place |= {left: (len(kept), 2), right: (len(kept), 3)}
+        kept.append((f, code, -1, -1))
+    return kept, dropped
 
 
 def fit_leaves(c: F64, g: F64, slopes: F64 | None, centre: F64, *, leaves: LeafKind) -> tuple[float, F64, F64]:

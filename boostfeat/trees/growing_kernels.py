@@ -42,19 +42,6 @@ def on_grid(values, scale, step, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def divide(leaf_of, node, codes, cut, left, right, c):  # type: ignore[no-untyped-def]
-    """INOUT leaf_of[V]: rows of a node go to left (code <= cut) or right. Returns the occurrences on either side."""
-    n_left = n_right = 0.0
-    for v in range(len(leaf_of)):
-        if leaf_of[v] == node:
-            goes_left = codes[v] <= cut
-            leaf_of[v] = left if goes_left else right
-            n_left += c[v] if goes_left else 0.0
-            n_right += 0.0 if goes_left else c[v]
-    return n_left, n_right
-
-
-@kernel
 def sums(leaf_of, c, g, out):  # type: ignore[no-untyped-def]
     """OUT out[4, n_nodes, 2] = Σ (c, g) over the rows of each leaf; four parts, so that no addition waits for the last."""
     for v in range(len(leaf_of)):

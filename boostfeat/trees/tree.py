@@ -6,6 +6,7 @@ Node 0 is the root and children come after their parents. ``x <= threshold`` goe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -13,7 +14,7 @@ from math import isfinite
 from typing import Annotated, Any, Protocol
 
 import numpy as np
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
 from ..core.arrays import F64, I32, in_ranges
 from ..core.errors import FormatError, counted
@@ -29,8 +30,8 @@ _SMALL, _ROWS = 31, 4096  # nodes of a small tree, and the rows that go down it 
 _ZERO = 1e-30  # LightGBM writes 1e-35 for a threshold at 0
 
 
-class Table(Protocol):
-    """Rows of named features: what a tree can be evaluated on."""
+class TreeInput(Protocol):
+    """Rows of named features, which trees can be evaluated on."""
 
     def __len__(self) -> int: ...
 
@@ -45,7 +46,7 @@ _KEPT = 1 << 26  # bytes of columns
 class Remembered:
     """A table that keeps the columns it was asked for last: for many trees in turn, which use few of its features."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: TreeInput) -> None:
         self.table, self.column = table, lru_cache(maxsize=_KEPT // max(1, 8 * len(table)))(table.column)
 
     def __len__(self) -> int:
@@ -91,7 +92,6 @@ def leaf_outputs(leaf_of: I32, *, value: F64, intercept: F64, x: F64 | None, thr
 
 
 _Child = Annotated[int, Meta(gt=0, lt=1 << 31)]
-_SPLIT_KEYS = {"feature", "threshold", "left", "right"}
 _FIX = "repair the model file or write it again"
 
 
@@ -105,18 +105,15 @@ class NodeRecord(Struct, forbid_unknown_fields=True):
     intercept: float | UnsetType = UNSET
     value: float | UnsetType = UNSET
 
-    def keys(self) -> set[str]:
-        return {name for name in self.__struct_fields__ if getattr(self, name) is not UNSET}
 
-
-class TreeRecord(Struct, forbid_unknown_fields=True):
+class TreeRecord(Struct, forbid_unknown_fields=True, kw_only=True):
     """A tree in the model file."""
 
     name: str
     weight: float
     leaf: LeafKind
+    on: str | UnsetType | None = UNSET
     nodes: Annotated[list[NodeRecord], Meta(min_length=1)]
-    on: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +142,8 @@ class Tree:
             raise ValueError(
                 f"on: expected a feature for linear and affine leaves only, found {self.on!r} for {self.leaf} leaves"
             )
-        for what, array in self._arrays().items():
+        for what in ("threshold", "left", "right", "value", "intercept"):
+            array = getattr(self, what)
             if len(array) != n:
                 raise ValueError(f"{what}: expected {counted(n, 'node')}, found {len(array)}")
             if not np.isfinite(array).all():
@@ -154,12 +152,7 @@ class Tree:
             raise ValueError(f"weight: expected a finite number, found {self.weight}")
         if self.leaf != "affine" and self.intercept.any():
             raise ValueError(f"intercept: expected 0 for {self.leaf} leaves, found {self.intercept[self.intercept != 0][0]}")
-        if problem := _link_problem(self.left, self.right):
-            node, expected, found = problem
-            raise ValueError(f"node {node}: expected {expected}, found {found}")
-
-    def _arrays(self) -> dict[str, Any]:
-        return {k: getattr(self, k) for k in ("threshold", "left", "right", "value", "intercept")}
+        _check_links(self.left, self.right)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tree) and self.to_json() == other.to_json()
@@ -183,23 +176,26 @@ class Tree:
 
     def features(self) -> set[str]:
         """The names of all features the tree looks at."""
-        tests = {f for f, child in zip(self.feature, self.left, strict=True) if child >= 0}
-        return tests if self.on is None else tests | {self.on}
+        return {*self._tests, *([] if self.on is None else [self.on])}
+
+    @property
+    def _tests(self) -> list[str]:
+        """The features of inner nodes, each once."""
+        return list(dict.fromkeys(f for f, child in zip(self.feature, self.left, strict=True) if child >= 0))
 
     # -- prediction --------------------------------------------------------------------------------------------------
 
-    def leaf_of(self, table: Table) -> I32:
+    def leaf_of(self, table: TreeInput) -> I32:
         """[n] the leaf (a node index) of each row."""
-        names = list(dict.fromkeys(f for f, child in zip(self.feature, self.left, strict=True) if child >= 0))
-        columns = np.empty((len(names), len(table)))
-        for k, name in enumerate(names):
+        slots = {name: k for k, name in enumerate(self._tests)}
+        columns, out = np.empty((len(slots), len(table))), np.empty(len(table), np.int32)
+        for name, k in slots.items():
             columns[k] = table.column(name)
-        slot = np.array([names.index(f) if child >= 0 else 0 for f, child in zip(self.feature, self.left, strict=True)])
-        out = np.empty(len(table), np.int32)
+        slot = np.array([slots.get(name, 0) for name in self.feature])
         descend(columns, slot, self.threshold, self.left, self.right, 0, len(out), out)
         return out
 
-    def predict(self, table: Table) -> F64:
+    def predict(self, table: TreeInput) -> F64:
         """h(x) [n], without the weight."""
         x = None if self.on is None else table.column(self.on)
         return leaf_outputs(self.leaf_of(table), value=self.value, intercept=self.intercept, x=x)
@@ -264,21 +260,19 @@ class Tree:
     # -- the model file ----------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """The object in the model file's list of trees."""
-        on = {} if self.on is None else {"on": self.on}
-        return {"name": self.name, "weight": float(self.weight), "leaf": self.leaf, **on,
-                "nodes": [self._node_json(i) for i in range(len(self.feature))]}  # fmt: skip
-
-    def _node_json(self, i: int) -> dict[str, Any]:
-        if self.left[i] >= 0:
-            return {
-                "feature": self.feature[i],
-                "threshold": float(self.threshold[i]),
-                "left": int(self.left[i]),
-                "right": int(self.right[i]),
-            }
-        intercept = {"intercept": float(self.intercept[i])} if self.leaf == "affine" else {}
-        return {**intercept, "value": float(self.value[i])}
+        """Return the object in the model file's list of trees."""
+        columns = (column.tolist() for column in (self.threshold, self.left, self.right, self.intercept, self.value))
+        nodes = [
+            NodeRecord(feature, threshold, left, right)
+            if left >= 0
+            else NodeRecord(intercept=intercept if self.leaf == "affine" else UNSET, value=value)
+            for feature, threshold, left, right, intercept, value in zip(self.feature, *columns, strict=True)
+        ]
+        record = TreeRecord(
+            name=self.name, weight=float(self.weight), leaf=self.leaf, on=UNSET if self.on is None else self.on, nodes=nodes
+        )
+        out: dict[str, Any] = to_builtins(record)
+        return out
 
     @classmethod
     def from_json(cls, obj: object, where: str) -> Tree:
@@ -288,9 +282,10 @@ class Tree:
     @classmethod
     def from_record(cls, record: TreeRecord, where: str) -> Tree:
         nodes, leaf_keys = record.nodes, {"value", "intercept"} if record.leaf == "affine" else {"value"}
-        for i, node in enumerate(nodes):
-            if (keys := node.keys()) not in (leaf_keys, _SPLIT_KEYS):
-                expected = f"the keys {', '.join(sorted(leaf_keys))} or {', '.join(sorted(_SPLIT_KEYS))}"
+        split_keys = {"feature", "threshold", "left", "right"}
+        for i, keys in enumerate(map(set, map(to_builtins, nodes))):
+            if keys not in (leaf_keys, split_keys):
+                expected = f"the keys {', '.join(sorted(leaf_keys))} or {', '.join(sorted(split_keys))}"
                 found = ", ".join(sorted(keys)) or "none"
                 raise FormatError(f"{where}.nodes[{i}]", expected=expected, found=found, fix=_FIX)
 
@@ -302,7 +297,7 @@ class Tree:
                 name=record.name,
                 weight=record.weight,
                 leaf=record.leaf,
-                on=record.on,
+                on=None if record.on is UNSET else record.on,
                 feature=tuple(column("feature", "")),
                 threshold=np.array(column("threshold", 0.0)),
                 left=np.array(column("left", -1), np.int32),
@@ -314,24 +309,21 @@ class Tree:
             raise FormatError(where, expected="a tree", found=str(error), fix=_FIX) from None
 
 
-def _link_problem(left: I32, right: I32) -> tuple[int, str, str] | None:
-    """(node, expected, found) of the first link that does not make a tree with children after their parents."""
-    n = len(left)
+def _check_links(left: I32, right: I32) -> None:
+    """Raise for the first link that does not make a tree with children after their parents."""
+    n, parents = len(left), Counter[int]()
     if not n:
-        return 0, "at least one node", "none"
-    parents = np.zeros(n, np.int64)
-    for i in range(n):
-        children = (int(left[i]), int(right[i]))
-        if children == (-1, -1):
-            continue
-        if not all(i < child < n for child in children):
-            return i, f"two children from {i + 1} to {n - 1}", f"{children[0]} and {children[1]}"
-        for child in children:
-            parents[child] += 1
+        raise ValueError("node 0: expected at least one node, found none")
+    for i, children in enumerate(zip(left.tolist(), right.tolist(), strict=True)):
+        if children != (-1, -1):
+            if not all(i < child < n for child in children):
+                raise ValueError(
+                    f"node {i}: expected two children from {i + 1} to {n - 1}, found {children[0]} and {children[1]}"
+                )
+            parents.update(children)
     for i in range(1, n):
         if parents[i] != 1:
-            return i, "one parent", str(parents[i])
-    return None
+            raise ValueError(f"node {i}: expected one parent, found {parents[i]}")
 
 
 def _shown(name: str) -> str:

@@ -122,7 +122,7 @@ def lightgbm_tree(nbest: NBest, pairs: Pairs, scores: Any, max_leaves: int) -> A
 def lightgbm_part(nbest: NBest, pairs: Pairs, scores: Any, max_leaves: int) -> Any:
     """What LightGBM does in a round of ours, on our bins: below it no round can come."""
     space = UnitSpace.of(nbest, "local")
-    grower = Grower(space.table.names, space.table.x, space.counts(), TreeOptions(max_leaves=max_leaves))
+    grower = Grower(space.table, space.counts(), TreeOptions(max_leaves=max_leaves))
     gradient = PairwiseLogLoss(pairs, nbest.n_hyps).gradient(scores)
     grower.grow(-scatter_segments(space.unit_ptr, space.unit_idx, gradient, len(space.table)))
     (booster,) = grower._boosters.values()

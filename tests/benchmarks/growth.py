@@ -107,7 +107,7 @@ def binning(path: Path) -> Callable[[], Any]:
     from boostfeat.trees.growing import Grower, TreeOptions
 
     space = UnitSpace.of(read_store(path), "local")
-    return lambda: Grower(space.table.names, space.table.x, space.counts(), TreeOptions())
+    return lambda: Grower(space.table, space.counts(), TreeOptions())
 
 
 def one_round(leaves: str) -> Callable[[Path], Callable[[], Any]]:

@@ -21,6 +21,7 @@ from boostfeat.model.units import UnitSpace
 from boostfeat.trees import binning as bins
 from boostfeat.trees import growing as grow
 from boostfeat.trees.binning import Bins, borders_of, value_masses
+from boostfeat.trees.tree_options import TreeOptions
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from beyond_memory import own_memory, watched
@@ -51,8 +52,8 @@ def test_features_are_never_copied_and_the_trees_are_the_same(store, in_memory, 
     dev = read_store(store)
     monkeypatch.setattr(bins, "_NUMBERS", 1 << 20)
     if spoilt:
-        columns_of = bins.columns_of
-        monkeypatch.setattr(bins, "columns_of", lambda x, some, threads: columns_of(np.array(x), some, threads))
+        plain = bins.Bins.__init__
+        monkeypatch.setattr(bins.Bins, "__init__", lambda self, x, *rest, **how: plain(self, np.array(x), *rest, **how))
     before = own_memory()["RssAnon"]
     tracemalloc.start()  # numpy's arrays, exactly; what LightGBM and the kernels take is seen by looking often
     try:
@@ -69,7 +70,7 @@ def test_blocks_of_columns_give_the_same_bins(monkeypatch):
     rng = np.random.default_rng(0)
     x = np.stack([rng.normal(size=5000), rng.integers(-2, 3, 5000) * 0.5, np.zeros(5000), rng.normal(size=5000).round(1)], axis=1)
     counts = rng.integers(1, 5, 5000).astype(float)
-    how = {"max_bin": 255, "least": 20, "centred": True, "sparse": None}
+    how = {"options": TreeOptions(leaves="affine", min_occurrences=20), "sparse": None}
     whole = Bins(x, counts, threads=1, **how)
     monkeypatch.setattr(bins, "_NUMBERS", 1)
     parts = Bins(x, counts, threads=2, **how)
@@ -94,7 +95,7 @@ def test_values_and_their_masses(n_values):
     expected, inverse = np.unique(column, return_inverse=True)
     np.testing.assert_array_equal(values, expected)
     np.testing.assert_array_equal(mass, np.bincount(inverse, counts))
-    borders = borders_of(values, mass, max_bin=255, least=1)
+    borders = borders_of(values, mass, TreeOptions(min_occurrences=1))
     codes = np.searchsorted(borders.low, column)
     assert len(np.unique(codes)) == min(n_values + (0.0 not in np.arange(n_values) / 7 - 3.0), 255)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from toy_trees import stump
 
-from boostfeat.trees.drawing import LEAF, NODE, ROW, STEP, clipped, drawing, leaf_output, leaves_in_order, tree_svg
+from boostfeat.trees.drawing import LEAF, NODE, ROW, STEP, leaf_output, leaves_in_order, tree_svg
 from boostfeat.trees.tree import Tree
 
 pytestmark = pytest.mark.quick
@@ -20,34 +22,43 @@ DEEPER = Tree("t", 1.0, "constant", None, ("f", "g", "", "", ""), np.array([1e-3
               np.array([0.0, 0.0, 0.0, 1.0, -1.0]))  # fmt: skip
 
 
+def drawn(tree: Tree, shares: dict[int, float] | None = None) -> tuple[list[Any], list[Any], list[str], list[str]]:
+    """Boxes (x, y of the middle, size), edges (curve, width), classes and words of the drawing."""
+    svg = tree_svg(tree, shares)
+    boxes = [tuple(map(float, m)) for m in re.findall(r'<rect x="(\S+)" y="(\S+)" width="(\S+)" height="(\S+)"', svg)]
+    edges = [(m[0], float(m[1])) for m in re.findall(r'd="M([^"]+)" stroke-width="([^"]+)"', svg)]
+    return (
+        [(x, y + h / 2, (w, h)) for x, y, w, h in boxes],
+        edges,
+        re.findall(r'<g class="([^"]+)">', svg),
+        re.findall(r'<text class="(?:name|small)"[^>]*>([^<]*)<', svg),
+    )
+
+
 def test_a_box_a_node_and_an_edge_a_child():
-    drawn = drawing(STUMP, {1: 0.25, 2: 0.75})
-    assert [n["title"] for n in drawn["nodes"]] == ["f", "+2", "−6"]
-    assert [n["text"] for n in drawn["nodes"]] == ["≤ 0.5 ?", "25.0%", "75.0%"]
-    assert [n.get("sign") for n in drawn["nodes"]] == [None, 1, -1]
-    assert [(e["word"], e["width"]) for e in drawn["edges"]] == [("yes", 2.75), ("no", 6.25)]  # 1 + 7 · share
+    _, edges, kinds, words = drawn(STUMP, {1: 0.25, 2: 0.75})
+    assert words == ["f", "≤ 0.5 ?", "+2", "25.0%", "−6", "75.0%"]
+    assert kinds == ["test", "leaf up", "leaf down"]
+    assert [width for _, width in edges] == [2.75, 6.25]  # 1 + 7 · share
 
 
 def test_places_by_hand():
     """Leaves a row apart, a parent between its children, levels a step apart; a test at 1e-35 is one at 0."""
-    drawn = drawing(DEEPER)
+    boxes, edges, kinds, words = drawn(DEEPER)
     assert leaves_in_order(DEEPER) == [3, 4, 2]
-    middle = [n["y"] + n["h"] / 2 for n in drawn["nodes"]]
-    assert middle == [ROW * y for y in (1.75, 1.0, 2.5, 0.5, 1.5)]
-    assert [n["x"] for n in drawn["nodes"]] == [2, STEP + 2, STEP + 2, 2 * STEP + 2, 2 * STEP + 2]
-    assert [(n["w"], n["h"]) for n in drawn["nodes"]] == [NODE, NODE, LEAF, LEAF, LEAF]
-    assert (drawn["width"], drawn["height"]) == (2 * STEP + LEAF[0] + 4, 3 * ROW)
-    assert [n["text"] for n in drawn["nodes"]] == ["≤ 0 ?", "≤ -2 ?", "", "", ""]
-    assert [n.get("sign") for n in drawn["nodes"]] == [None, None, 0, 1, -1]
-    for edge, (parent, child) in zip(drawn["edges"], [(0, 1), (0, 2), (1, 3), (1, 4)], strict=True):
-        assert (edge["x1"], edge["y1"]) == (drawn["nodes"][parent]["x"] + NODE[0], middle[parent])
-        assert (edge["x2"], edge["y2"]) == (drawn["nodes"][child]["x"], middle[child])
-        assert edge["width"] == 1
+    places = zip((0, 1, 1, 2, 2), (1.75, 1.0, 2.5, 0.5, 1.5), (NODE, NODE, LEAF, LEAF, LEAF), strict=True)
+    assert boxes == [(2 + level * STEP, ROW * y, size) for level, y, size in places]
+    assert f'viewBox="0 0 {2 * STEP + LEAF[0] + 4} {3 * ROW}"' in tree_svg(DEEPER)
+    assert words == ["f", "≤ 0 ?", "g", "≤ -2 ?", "+0", "", "+1", "", "−1", ""]
+    assert kinds == ["test", "test", "leaf", "leaf up", "leaf down"]
+    for (curve, width), (parent, child) in zip(edges, [(0, 1), (0, 2), (1, 3), (1, 4)], strict=True):
+        assert curve.startswith(f"{boxes[parent][0] + NODE[0]:.0f} {boxes[parent][1]} C")
+        assert curve.endswith(f" {boxes[child][0]:.0f} {boxes[child][1]}")
+        assert width == 1
 
 
 def test_shares_add_up_on_the_way_to_the_root():
-    drawn = drawing(DEEPER, {2: 0.5, 3: 0.125, 4: 0.375})
-    assert [e["width"] for e in drawn["edges"]] == [4.5, 4.5, 1.88, 3.62]
+    assert [width for _, width in drawn(DEEPER, {2: 0.5, 3: 0.125, 4: 0.375})[1]] == [4.5, 4.5, 1.88, 3.62]
 
 
 def test_what_a_leaf_adds():
@@ -61,17 +72,7 @@ def test_what_a_leaf_adds():
 
 
 def test_long_names_are_clipped_and_told_in_full():
-    name = "a" * 24
-    drawn = drawing(replace(STUMP, feature=(name, "", "")))["nodes"][0]
-    assert (drawn["title"], drawn["full"]) == ("a" * 22 + "…", name)
-    assert clipped("a" * 23, 23) == "a" * 23
-
-
-def test_svg():
-    svg = tree_svg(STUMP, {1: 0.25, 2: 0.75})
-    assert svg.count("<rect ") == 3
-    assert svg.count("<path ") == 2
-    assert [kind in svg for kind in ('class="test"', 'class="leaf up"', 'class="leaf down"')] == [True] * 3
-    assert 'class="leaf"' in tree_svg(DEEPER)
-    assert "<title>+2 25.0%</title>" in svg
-    assert 'viewBox="0 0 326 108" style="width:326px;min-width:235px"' in svg
+    svg = tree_svg(replace(STUMP, feature=("a" * 24, "", "")))
+    assert f">{'a' * 22}…</text>" in svg
+    assert f"<title>{'a' * 24} ≤ 0.5 ?</title>" in svg
+    assert f">{'a' * 23}</text>" in tree_svg(replace(STUMP, feature=("a" * 23, "", "")))

@@ -7,26 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from boostfeat.trees.growing_kernels import divide, grid_step, slope_sums, sums, to_grid
+from boostfeat.trees.growing_kernels import grid_step, slope_sums, sums, to_grid
 from boostfeat.trees.tree import descend
 
 pytestmark = pytest.mark.quick
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_rows_of_a_node_are_divided(seed):
-    """Those of other nodes stay; a code at the cut goes left."""
-    rng = np.random.default_rng(seed)
-    leaf_of, codes, c = (
-        rng.integers(0, 3, 40).astype(np.int32),
-        rng.integers(0, 5, 40).astype(np.uint8),
-        rng.integers(1, 9, 40) / 4,
-    )
-    expected, before = np.where(leaf_of != 1, leaf_of, np.where(codes <= 2, 7, 8)), leaf_of.copy()
-    sides = divide(leaf_of, 1, codes, 2, 7, 8, c)
-    assert leaf_of.tolist() == expected.tolist()
-    assert sides == (c[(before == 1) & (codes <= 2)].sum(), c[(before == 1) & (codes > 2)].sum())
-    assert divide(leaf_of, 1, codes, 2, 9, 9, c) == (0.0, 0.0)  # none is left
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 60), (7, 43), (5, 5), (4000, 4200), (0, 4097), (2, 4099)])
