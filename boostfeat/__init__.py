@@ -19,11 +19,11 @@ Packages, in the order of the pipeline (each imports only from those above it, s
     core      arrays, files, errors, options    metrics   text -> a row of statistics -> score
     lists     n-best lists and choices          trees     regression trees and how they grow
     model     weights and trees in one file     formats   readers and writers of other tools' files
-    features  templates of more features        losses    pairs, the log-loss, line search
-    tuners    PRO, MERT, MIRA and the others    boosting  Figure 3, and what chooses around it
-    rerank    a model in a program              export    C, Moses, ONNX and more
+    features  templates of more features        rerank    a model in a program, and why it chose
+    losses    pairs, the log-loss, line search  tuners    PRO, MERT, MIRA and the others
+    boosting  Figure 3, and what chooses        export    C, Moses, ONNX and more
     distributed  the same learning on Dask      compare   tables with significance
-    search    graphs, decoder, loop             report    one page to look at
+    search    graphs, decoder, loop             report    one page to look at, and plots
     cli       the commands
 
 examples/method.md has the method, a table from equations to functions, and the papers.
@@ -50,6 +50,10 @@ if TYPE_CHECKING:  # what type checkers see of _EXPORTS
     from .lists.store import read_store as read_store
     from .lists.store import write_store as write_store
     from .model.model import Model as Model
+    from .report.plots import plot_compare as plot_compare
+    from .report.plots import plot_importance as plot_importance
+    from .report.plots import plot_learning as plot_learning
+    from .report.plots import plot_tree as plot_tree
     from .rerank.reranker import Reranker as Reranker
     from .trees.tree import Tree as Tree
 
@@ -72,6 +76,10 @@ _EXPORTS = {
     "from_transformers": "formats.bridges",
     "from_ctranslate2": "formats.bridges",
     "from_vllm": "formats.bridges",
+    "plot_learning": "report.plots",
+    "plot_importance": "report.plots",
+    "plot_tree": "report.plots",
+    "plot_compare": "report.plots",
     "FormatError": "core.errors",
     "InputError": "core.errors",
 }

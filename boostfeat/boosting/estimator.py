@@ -25,6 +25,7 @@ from ..lists.quality import check_name
 from ..model.decision import ranks
 from ..model.model import Model
 from ..model.units import UnitSpace
+from ..rerank.explanation import Explanation, explain, list_of
 from .induce import induce
 from .options import BoostOptions, recipe
 from .record import score_of
@@ -221,6 +222,15 @@ class BoostReranker(BaseEstimator):
         for tree in model.trees:
             scores += tree_scores(tree, space)
             yield score_of(scorer, scores, metric)
+
+    def explain(self, X: NBest, *, sentence: int | None = None, **how: Any) -> Explanation:  # noqa: N803
+        """Say why the model chose as it did from all lists, or part by part from that of a sentence, by its id.
+
+        Of a sentence, ``hyp`` and ``against`` name other hypotheses than the model's and the decoder's choice.
+        """
+        check_is_fitted(self)
+        lists = X if sentence is None else list_of(X, sentence)
+        return explain(self.model_, self._featurized(lists), one=sentence is not None, **how)
 
     @property
     def feature_importances_(self) -> F64:

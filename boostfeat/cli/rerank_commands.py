@@ -13,21 +13,21 @@ from ..core.errors import InputError, counted
 from ..core.files import open_output
 from ..core.options import REQUIRED, argument, option
 from ..features.feature_maker import FeatureMaker, plan_of
-from ..features.groups import feature_kinds
 from ..features.known_words import KnownWords
 from ..features.plan import FeaturePlan
 from ..formats import write
 from ..formats.jsonl import stream as sentences
 from ..lists.build import ReadOptions
-from ..lists.choices import Scorer, best_choice, decoder_choice, first_choice, texts
+from ..lists.choices import Scorer, best_choice, first_choice, texts
 from ..lists.nbest import NBest
 from ..lists.quality import default_metric
 from ..lists.store import read_store
-from ..metrics.metric import metric_of, metrics_of
+from ..metrics.metric import metrics_of
 from ..metrics.significance import bootstrap_sums, confidence_interval, exact_sums
-from ..model.decision import Calibration, careful_choice, least_margin, posterior_scale, ranks
-from ..model.explain import LENGTH, Differences, with_length
+from ..model.decision import Calibration, careful_choice, least_margin, ranks
 from ..model.model import Model
+from ..rerank.explanation import explain as explanation_of
+from ..rerank.explanation import list_of
 from ..rerank.reranker import Reranker
 from .checked_inputs import (
     CARRYING,
@@ -45,7 +45,6 @@ from .console import FILES, print_result, table
 
 LIST_FORMATS = ("moses", "moses-enriched", "jsonl")
 LISTED = (*(f"format={name}" for name in LIST_FORMATS), "json")  # flags that ask for lists
-_PHRASE = 24  # characters of a phrase that a table shows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,123 +260,8 @@ def explain(o: ExplainFlags) -> None:
     """
     loaded = Model.load(o.model)
     raw = read_store(o.store)
-    if o.sentence is not None:
-        raw = _only(o, raw, o.sentence)
-    nbest = with_features(o, raw, loaded, o.files, where=o.store)
+    nbest = with_features(o, raw if o.sentence is None else list_of(raw, o.sentence), loaded, o.files, where=o.store)
     check_model(o, loaded, nbest, o.store)
-    ranked = ranks(loaded.config, nbest, loaded.decision_function(nbest))
-    chosen, other = best_choice(nbest, ranked), decoder_choice(nbest)
-    by_risk = posterior_scale(loaded.config) is not None
-    if o.sentence is not None:
-        if not nbest.n_hyps:
-            raise InputError(f"--sentence {o.sentence}: expected a list with hypotheses, found an empty one; name another")
-        chosen, other = _named(nbest, o.hyp, "--hyp", chosen), _named(nbest, o.against, "--against", other)
-    loaded, nbest = with_length(loaded, nbest)
-    found = Differences.of(loaded, nbest, chosen, other)
-    gains = _gains(raw, o.metric, chosen, other)
-    if o.sentence is not None:
-        expected = [100 * ranked[k].item() for k in (chosen, other)] if by_risk else None
-        _show_one(o, found, nbest, chosen, other, gains, expected=expected)
-    else:
-        _show_list(o, found, nbest, None if gains is None else gains[found.sentences], by_risk=by_risk)
-
-
-def _only(o: ExplainFlags, nbest: NBest, sentence: int) -> NBest:
-    place = np.flatnonzero(nbest.ids == sentence)
-    if not len(place):
-        raise InputError(f"--sentence: expected an id of {o.store}, found {sentence}; see 'boostfeat info'")
-    return nbest.take(place)
-
-
-def _named(nbest: NBest, k: int | None, flag: str, default: Any) -> Any:
-    """Return the hypothesis that a flag names, or the default."""
-    if k is None:
-        return default
-    if k >= nbest.n_hyps:
-        raise InputError(f"{flag}: expected a hypothesis of the list, below {nbest.n_hyps}, found {k}")
-    return np.array([k])
-
-
-def _gains(nbest: NBest, metric: str | None, chosen: Any, other: Any) -> Any:
-    """[S] how much better the chosen hypotheses are, in the points of 'score'; None where nothing says what is good."""
-    if metric is None and not (nbest.has_stats or nbest.quality.names):
-        return None
-    by = metric_of(metric or default_metric(nbest), nbest)
-    gain = by.points * by.unit(nbest) * by.gain(nbest)
-    return np.where(chosen >= 0, gain[chosen] - gain[other], 0.0) if len(gain) else np.zeros(len(chosen))
-
-
-def _show_one(
-    o: ExplainFlags, found: Differences, nbest: NBest, chosen: Any, other: Any, gains: Any, *, expected: list[float] | None
-) -> None:
-    rival = "decoder" if o.against is None else "other"
-    both = {"chosen": texts(nbest, chosen)[0], rival: texts(nbest, other)[0]}
-    source = nbest.source[0].as_py() if len(nbest.source) else ""
-    same = not len(found.sentences)
-    features, units = ([], []) if same else (found.features(0), found.units(0))
-    result: dict[str, Any] = {
-        "id": int(nbest.ids[0]),
-        "source": source,
-        **both,
-        "expected": expected,
-        "difference": 0.0 if same else float(found.totals[0]),
-        "gain": None if gains is None or same else float(gains[0]),
-        "units": units,
-        "features": [{"name": name, "part": part, "tree": name in found.trees} for name, part in features],
-    }
-    if same:
-        o.emit(result, f"both are the same hypothesis: {both['chosen']}")
-        return
-    better = "" if gains is None else f"; by the metric {gains[0]:+.1f} points"
-    rows = [[u["in"], _cut(u["src"]), _cut(u["tgt"] or ""), f"{u['linear']:+.4f}", f"{u['trees']:+.4f}"] for u in units]
-    parts = [[name, f"{part:+.4f}"] for name, part in features[: o.top]]
-    if rest := features[o.top :]:
-        parts.append([f"{len(rest)} more", f"{sum(part for _, part in rest):+.4f}"])
-    parts.append(["together", f"{result['difference']:+.4f}"])
-    side = "ahead" if result["difference"] >= 0 else "behind"
-    text = [*([f"source:  {source}"] if source else []), f"chosen:  {both['chosen']}", f"{rival + ':':8} {both[rival]}"]
-    text.append(f"score: {side} by {abs(result['difference']):.4f}{better}")
-    if expected is not None:
-        text.append(f"minimum Bayes risk decides: BLEU+1 that the model expects, {expected[0]:.2f} and {expected[1]:.2f}")
-    text.append("")
-    if rows:
-        text += [table(rows, header=["in", "source", "target", "linear", "trees"], right=(3, 4)), ""]
-    o.emit(result, "\n".join([*text, table(parts, header=["feature or tree", "adds"], right=(1,))]))
-
-
-def _cut(phrase: str | None) -> str:
-    if phrase is None:
-        return "(hypothesis)"
-    return phrase if len(phrase) <= _PHRASE else phrase[: _PHRASE - 3] + "..."
-
-
-def _show_list(o: ExplainFlags, found: Differences, nbest: NBest, gains: Any, *, by_risk: bool) -> None:
-    n = len(found.sentences)
-    known = np.zeros(n) if gains is None else gains
-    groups = {name: of for name, (of, _) in feature_kinds(nbest).items()} | dict.fromkeys(found.trees, "trees")
-    groups[LENGTH] = LENGTH
-    result: dict[str, Any] = {"sentences": len(nbest), "changed": n}
-    if gains is not None:
-        result |= {"better": int((gains > 0).sum()), "worse": int((gains < 0).sum())}
-    if by_risk:
-        result["lower_score"] = int((found.totals <= 0).sum())
-    result |= {"groups": found.group_movers(groups, known), "movers": found.movers(known)}
-    how = "" if gains is None else f": {result['better']:,} are better, {result['worse']:,} worse"
-    text = [f"of {len(nbest):,} choices {n:,} are not the decoder's{how}"]
-    if by_risk:
-        lower = f"{result['lower_score']:,} of them have no higher score"
-        text.append(f"minimum Bayes risk decides: {lower}, and nothing below decided them")
-    points = ["better", "worse", "points"] if gains is not None else []
-
-    def row(mover: dict[str, Any], *first: str) -> list[str]:
-        more = [str(mover["better"]), str(mover["worse"]), f"{mover['gain']:+.2f}"] if points else []
-        return [*first, str(mover["decided"]), *more]
-
-    if result["movers"]:
-        by_group = [row(m, m["name"], f"{m['features']:,}") for m in result["groups"]]
-        by_name = [row(m, m["name"]) for m in result["movers"][: o.top]]
-        text += ["", table(by_group, header=["template", "features", "decided", *points])]
-        text += ["", table(by_name, header=["feature or tree", "decided", *points]), ""]
-        mean = "; points are the mean of what these choices gain by the metric" if points else ""
-        text.append(f"decided: without it the decoder's hypothesis would be ahead{mean}")
-    o.emit(result, "\n".join(text))
+    one = o.sentence is not None
+    reasons = explanation_of(loaded, nbest, one=one, hyp=o.hyp, against=o.against, metric=o.metric, top=o.top)
+    o.emit(reasons, "\n".join(p if isinstance(p, str) else table(p.rows, header=p.header, right=p.right) for p in reasons.parts))

@@ -211,6 +211,20 @@ def test_lists_without_references_are_learned_by_their_quality_column():
     )
 
 
+def test_choices_are_explained(fitted):
+    """What the parts add sums up to the difference of the scores; the command prints the same."""
+    sentence = int(OTHER.ids[3])
+    reasons = fitted.explain(OTHER, sentence=sentence, hyp=2, against=5)
+    scores = fitted.decision_function(OTHER[3])
+    assert reasons["difference"] == pytest.approx(scores[2] - scores[5])
+    assert sum(part["part"] for part in reasons["features"]) == pytest.approx(reasons["difference"])
+    assert sum(u["linear"] + u["trees"] for u in reasons["units"]) == pytest.approx(reasons["difference"])
+    assert reasons["features"][0]["name"] in reasons._repr_html_()
+    assert fitted.explain(OTHER)["sentences"] == 20
+    with pytest.raises(InputError, match="sentence 99: there is no list of this id"):
+        fitted.explain(OTHER, sentence=99)
+
+
 def test_callbacks_see_every_round_and_may_end_the_run():
     seen = []
 

@@ -161,8 +161,8 @@ def test_the_command(dev, model, boostfeat, tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--sentence", 99999], "--sentence: expected an id of"),
-        (["--sentence", 0, "--hyp", 999], "--hyp: expected a hypothesis of the list"),
+        (["--sentence", 99999], "sentence 99999: there is no list of this id"),
+        (["--sentence", 0, "--hyp", 999], "hyp: expected a hypothesis of the list"),
         (["--hyp", 1], "--hyp does nothing without --sentence"),
         (["--metric", "frob"], "frob"),
     ],
@@ -199,7 +199,7 @@ def test_an_empty_list_is_one_line(boostfeat, tmp_path):
     assert boostfeat(*command)[1] == "of 2 choices 0 are not the decoder's: 0 are better, 0 worse\n"
     code, _, err = boostfeat(*command, "--sentence", 0)
     assert (code, err.count("\n")) == (2, 1)
-    assert "expected a list with hypotheses, found an empty one" in err
+    assert "sentence 0: its list is empty" in err
 
 
 def test_a_list_that_lacks_features_is_refused(dev, boostfeat, tmp_path):
