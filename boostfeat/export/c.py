@@ -1,7 +1,6 @@
-"""A C99 header that scores as the library does: no allocation, no dependency, also C++.
+"""A C99 header and source that score and choose as the library does, from words, units and the decoder's features.
 
-The numbers are the same, bit by bit, where the compiler keeps IEEE arithmetic in doubles: sums run in the model file's order, and
-17 digits name a double exactly (hexadecimal literals would, too, but C++ before 17 has none).
+The C text of templates is in ``model.c.in`` (t_NAME) and ``unit_text.h.in``; here it is filled with a model's numbers.
 """
 
 from __future__ import annotations
@@ -9,108 +8,329 @@ from __future__ import annotations
 import ctypes
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ..core.arrays import F64
-from ..core.errors import InputError, clip
-from ..core.files import open_output, read_bytes
+from ..core.arrays import F64, I64, Array
+from ..core.errors import InputError, clip, counted
+from ..core.files import read_bytes
+from ..features import TEMPLATES, Resources
+from ..features.plan import Entry, FeaturePlan
+from ..features.templates.helpers import UNKNOWN_CLUSTER
+from ..features.templates.place import FLOOR, frequent_sources
+from ..features.templates.word import is_foreign
 from ..lists.nbest import NBest
+from ..model.decision import CUT, Decision, ways_to_decide
 from ..model.model import Model
-from ..trees.tree import Tree
 from . import compiling
 from .compiling import UnitArrays, pointers
-from .inputs import Inputs
-from .target import Check, Context, Exporter
-from .unit_text import TEXT_NUMBER, HashTable, TextFeatures, c_text
+from .python import used_plan
+from .target import Check, Context, Exporter, filled
+from .unit_text import DENSE_TEMPLATES, PAIR_TEMPLATES, TEXT_NUMBER, HashTable, c_functions
+from .verify import checked_choices, feature_rows
 
 PREFIX = "boostfeat"
+# Templates by the kind of their C text. Those of columns have a place in x for each; others are found by names in the hash table.
+COLUMNS = (
+    *("punctuation", "copies", "word", "frequency", "position", "jump", "orientation", "neighbour_sizes", "around", "place"),
+    *("repeat", "source_words", "hypothesis"),
+)
+NAMES = (
+    *("deleted_words", "inserted_words", "deleted_clusters", "inserted_clusters", "cluster_signature"),
+    *("w", "ws", "bi", "lo", "ro", "co", "cx", "cc", "cu", "cb"),
+)
+SPECIAL = ("lm_per_word", "previous", "following", "model1", "model1_inverse")
+C_TEMPLATES = (*PAIR_TEMPLATES, *DENSE_TEMPLATES, *COLUMNS, *NAMES, *SPECIAL)
+OF_TEXT = ("place", "repeat", "hypothesis", "model1_inverse")  # which search cannot have
 
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
-    inputs = Inputs.beside_texts(model, context, "c")
-    text = header(inputs, context.kinds(inputs.names), prefix=context.options.prefix or PREFIX)
-    with open_output(out) as stream:
-        stream.write(text.encode("ascii"))
-    return [out]
+    files = header_and_source(out)
+    for path, text in zip(files, Source.of(model, context).texts(files[0].name), strict=True):
+        path.write_bytes(text.encode("ascii"))
+    return [out, next(path for path in files if path != out)]
 
 
-def verify(model: Model, written: list[Path], context: Context) -> Check:
-    prefix = context.options.prefix or PREFIX
-    inputs = Inputs.beside_texts(model, context, "c")
-    texts = inputs.texts
-    with tempfile.TemporaryDirectory() as folder:
-        library = compiled(read_bytes(written[0]).decode("ascii"), Path(folder), [prefix], with_texts=texts.are_any)
-        places = texts.places(inputs.names)
-        score = unit_scorer(library, prefix, context.rows, places) if texts.are_any else scorer(library, prefix)
-        return inputs.compare(context, score)
+def header_and_source(out: Path) -> tuple[Path, Path]:
+    """Return the two files, of which the user has named one."""
+    if out.suffix not in (".h", ".c"):
+        raise InputError(f"-o {out.name}: --to c writes a header and a source; give a name that ends in .h or .c")
+    return (out.with_suffix(".h"), out) if out.suffix == ".c" else (out, out.with_suffix(".c"))
 
 
-def carries(model: Model, context: Context) -> str:
-    return Inputs.beside_texts(model, context, "c").describe()
+def c_plan(model: Model, context: Context) -> FeaturePlan | None:
+    """Return the templates that C computes; one that it does not have is refused."""
+    plan = used_plan(model, context.plan, context.registry)
+    for entry in plan.entries if plan else ():
+        template = context.registry[entry.name]
+        if template.kind == "list":
+            raise InputError(
+                f"--to c: template {entry.name!r} looks at whole lists, which C does not have; use --to python, or learn with "
+                "--for-decoder"
+            )
+        if entry.name not in C_TEMPLATES:
+            raise InputError(f"--to c: template {entry.name!r} has no C text; use --to python, or learn without it")
+        if entry.hash_bits:
+            raise InputError(f"--to c: template {entry.name!r} has hashed names; learn without --hash")
+    return plan
 
 
-EXPORTER = Exporter(write, verify, carries, uses=("prefix", "static"))
+@dataclass
+class Source:
+    """The source of a model: its features by their place in x, and arrays of numbers as text."""
+
+    model: Model
+    plan: FeaturePlan | None
+    prefix: str
+    inputs: tuple[str, ...]  # the decoder's features
+    place: dict[str, int] = field(default_factory=dict)  # of all features in x
+    data: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, model: Model, context: Context) -> Source:
+        plan, prefix = c_plan(model, context), context.options.prefix or PREFIX
+        check_prefix(prefix)
+        made = plan.features if plan else set()
+        weighed = {name for name, weight in model.weights.items() if weight}
+        used = weighed.union(*(tree.features() for tree in model.trees))
+        read = {name for e in (plan.entries if plan else ()) for name in e.options.get("features", ())}  # of decoders
+        used |= read | {factor for pair in (plan and plan.products) or () for factor in pair}
+        inputs = tuple(sorted(used - made))
+        if bad := next((name for name in inputs if "\0" in name), None):
+            raise InputError(f"--to c: a C string cannot hold the name {clip(bad)}; rename it in the model")
+        names_only = {name for e in (plan.entries if plan else ()) if by_name(e) for name in e.features or ()}
+        tested = set[str]().union(*(tree.features() for tree in model.trees))
+        ours = sorted((used & made) - (names_only - tested))
+        return cls(model, plan, prefix, inputs, {name: j for j, name in enumerate((*inputs, *ours))})
+
+    def texts(self, header: str) -> tuple[str, str]:
+        """Return the header and the source."""
+        model, plan = self.model, self.plan
+        entries = plan.entries if plan else ()
+        rows = self._rows([e for e in entries if e.name not in ("hypothesis", "model1_inverse")])
+        hyp_rows = self._rows([e for e in entries if e.name in ("hypothesis", "model1_inverse")])
+        self._tables(entries)
+        self._trees()
+        self._decision()
+        of_text = [e.name for e in entries if e.name in OF_TEXT]
+        products = [[*map(self.place.__getitem__, pair), self.place[f"{pair[0]}*{pair[1]}"]] for pair in self._products()]
+        self._array("int", "product", [j for row in products for j in row], inner="[3]")
+        named = {name for e in entries if by_name(e) for name in e.features or ()}  # their weights are in the hash table
+        self._array("double", "weight", [0.0 if name in named else self.model.weights.get(name, 0.0) for name in self.place])
+        search = model.level == "local" and not of_text
+        why = f"templates of whole hypotheses: {', '.join(of_text)}" if of_text else "trees that see whole hypotheses"
+        ways = ways_to_decide(model.config)
+        about = [model.signature, f"templates: {' '.join(e.name for e in entries) or 'none'}"]
+        parts = {
+            "ABOUT": "\n * ".join(about),
+            "SIGNATURE": c_string(model.signature),
+            "N_FEATURES": len(self.inputs),
+            "PLACES": places(self.inputs),
+            "RANKS": ways or "the scores",
+            "SEARCH": filled("search.h.in", {}) if search else f"\n/* No $_unit_score for decoders: the model has {why}. */\n",
+        }
+        body = {
+            "HEADER": header,
+            "UNIT_TEXT": c_functions(),
+            "DATA": "\n".join(self.data),
+            "N_X": max(1, len(self.place)),
+            "N_TREES": len(model.trees),
+            "N_PRODUCTS": len(products),
+            "IS_GLOBAL": int(model.level == "global"),
+            "SIGNS": signs(),
+            "TEMPLATES": _TEMPLATE_ROWS.format(unit=rows[0], n_unit=rows[1], hyp=hyp_rows[0], n_hyp=hyp_rows[1]),
+            "FEATURE_NAMES": ", ".join(map(c_string, self.inputs)) or "NULL",
+            "SEARCH": filled("search.c.in", {}) if search else "",
+        }
+        return prefixed(filled("model.h.in", parts), self.prefix), prefixed(filled("model.c.in", body), self.prefix)
+
+    def _products(self) -> list[tuple[str, str]]:
+        pairs = (self.plan and self.plan.products) or ()
+        return [pair for pair in pairs if f"{pair[0]}*{pair[1]}" in self.place]
+
+    def _array(self, kind: str, name: str, values: Iterable[Any], inner: str = "") -> None:
+        """Add a constant array; an empty one has one number, since C knows no empty ones."""
+        every = [number(v) if kind == "double" else str(v) for v in values] or ["0"]
+        lines = ",\n    ".join(", ".join(every[k : k + 8]) for k in range(0, len(every), 8))
+        size = f"[{max(1, len(every) // 3)}]{inner}" if inner else "[]"
+        self.data.append(f"static const {kind} {name}{size} = {{\n    {lines}\n}};")
+
+    def _table(self, name: str, values: Mapping[str, float], slots: Mapping[str, int] | None = None) -> None:
+        """Add numbers by a hash of their names."""
+        table = HashTable.of(values, slots or {})
+        keys = [f"UINT64_C({key})" for key in table.keys.tolist()]
+        first = table.first.tolist() if len(values) else [0, 0, 0]
+        for kind, what, column in (
+            ("int", "first", first),
+            ("uint64_t", "keys", keys),
+            ("double", "weights", table.weights.tolist()),
+        ):
+            self._array(kind, f"{name}_{what}", column)
+        self._array("int", f"{name}_slots", table.slots.tolist())
+        columns = ", ".join(f"{name}_{what}" for what in ("first", "keys", "weights", "slots"))
+        self.data.append(f"static const $_table $_{name} = {{{64 - table.bits if values else 63}, {columns}}};")
+
+    def _rows(self, entries: Sequence[Entry]) -> tuple[str, int]:
+        """Return the rows of the table of templates, whose arrays are added, and how many they are."""
+        rows, pairs = [], [e for e in entries if e.name in PAIR_TEMPLATES]
+        if pairs:
+            which = sum(1 << PAIR_TEMPLATES.index(e.name) for e in pairs)
+            rows.append(self._row("pair", [which]))
+        text = [name for e in entries if e.name in DENSE_TEMPLATES for name in e.features or () if name in self.place]
+        if text:
+            rows.append(self._row("text", [len(text), *(n for name in text for n in (TEXT_NUMBER[name], self.place[name]))]))
+        for entry in entries:
+            if entry.name in SPECIAL:
+                rows.append(self._row(entry.name, *getattr(self, f"_{entry.name}")(entry)))
+            elif entry.name in COLUMNS:
+                rows.append(self._row(entry.name, [self._at(name) for name in column_names(entry)]))
+            elif entry.name in NAMES:
+                rows.append(self._row(entry.name, []))
+        return ",\n    ".join(rows) or "{NULL, NULL, NULL}", len(rows)
+
+    def _row(self, name: str, at: Sequence[int], numbers: Sequence[float] = ()) -> str:
+        if at:
+            self._array("int", f"at_{name}", at)
+        if numbers:
+            self._array("double", f"number_{name}", numbers)
+        return f"{{t_{name}, {f'at_{name}' if at else 'NULL'}, {f'number_{name}' if numbers else 'NULL'}}}"
+
+    def _at(self, name: str) -> int:
+        return self.place.get(name, -1)
+
+    def _lm_per_word(self, entry: Entry) -> tuple[list[int], list[float]]:
+        at, numbers = [len(entry.options["features"])], []
+        for name in entry.options["features"]:
+            thresholds = entry.options["thresholds"][name]
+            at += [self.place[name], len(thresholds), self._at(f"lm.word.{name}")]
+            at += [self._at(f"lm.word.{name}<{q}") for q in thresholds]
+            numbers += thresholds.values()
+        return at, numbers
+
+    def _neighbour(self, entry: Entry, side: str) -> tuple[list[int], list[float]]:
+        names, numbers = entry.options["features"], list[float]()
+        at = [self._at(f"{side}.none"), len(names)]
+        for name in names:
+            bins = entry.options["quantiles"].get(name)
+            at += [self.place[name], self._at(f"{side}.{name}"), len(bins["cuts"]) if bins else -1]
+            numbers += [*bins["cuts"], *bins["means"]] if bins else []
+        return at, numbers
+
+    def _previous(self, entry: Entry) -> tuple[list[int], list[float]]:
+        return self._neighbour(entry, "prev")
+
+    def _following(self, entry: Entry) -> tuple[list[int], list[float]]:
+        return self._neighbour(entry, "next")
+
+    def _model1(self, entry: Entry) -> tuple[list[int], list[float]]:
+        return [self._at("m1.tgt"), entry.options["cut"]], [FLOOR]
+
+    def _model1_inverse(self, entry: Entry) -> tuple[list[int], list[float]]:
+        return [self._at("m1.src"), entry.options["cut"]], [FLOOR]
+
+    def _tables(self, entries: Sequence[Entry]) -> None:
+        options = {e.name: e.options for e in entries}
+        names = {name for e in entries if by_name(e) for name in e.features or ()}
+        used = {name: float(self.model.weights.get(name, 0.0)) for name in sorted(names)}
+        self._table("weights", {n: w for n, w in used.items() if w or n in self.place}, self.place)
+        for name, template in (("translations", "model1"), ("inverse_translations", "model1_inverse")):
+            rows = options.get(template, {}).get("table", {})
+            self._table(name, {f"{given}\t{word}": float(p) for given, row in rows.items() for word, p in row.items()})
+        counts = options.get("frequency", {}).get("frequencies", {})
+        self._table("frequencies", {w: float(n) for w, n in counts.items()}, {w: rank for rank, w in enumerate(counts)})
+        pairs = options.get("cu", {}).get("pairs", [])
+        self._table("context_pairs", dict.fromkeys(pairs, 1.0))
+        self._table("context_words", dict.fromkeys(sorted(frequent_sources(frozenset(pairs))), 1.0))
+        classes = (self.plan and self.plan.clusters) or None
+        sides = {"src": classes.src if classes else {}, "tgt": classes.tgt if classes else {}}
+        found = list(dict.fromkeys([UNKNOWN_CLUSTER, *(name for side in sides.values() for name in side.values())]))
+        for side, words in sides.items():
+            self._table(f"{side}_classes", {word: float(found.index(name)) for word, name in words.items()})
+        self.data.append(f"static const char *const $_class_name[] = {{{', '.join(map(c_string, found))}}};")
+
+    def _trees(self) -> None:
+        trees = self.model.trees
+        self._array("int", "tree_root", np.cumsum([0, *(len(t.feature) for t in trees)])[:-1].tolist())
+        self._array("int", "tree_on", [-1 if t.on is None else self.place[t.on] for t in trees])
+        self._array("double", "tree_weight", [float(t.weight) for t in trees])
+        nodes = [(t, i) for t in trees for i in range(len(t.feature))]
+        self._array("int", "node_feature", [self.place[t.feature[i]] if t.left[i] >= 0 else 0 for t, i in nodes])
+        for name in ("left", "right"):
+            self._array("int", f"node_{name}", [int(getattr(t, name)[i]) for t, i in nodes])
+        for name in ("threshold", "value", "intercept"):
+            self._array("double", f"node_{name}", [float(getattr(t, name)[i]) for t, i in nodes])
+
+    def _decision(self) -> None:
+        decision = Decision.of(self.model.config)
+        length = decision.length
+        self._table("length_stems", dict(length.stems) if length else {})
+        self._array("double", "length_shared", length.shared if length else (0.0, 0.0, 0.0))
+        self.data.append(f"static const double length_weight = {number(length.weight if length else 0.0)};")
+        self.data.append(f"static const double risk_scale = {number(decision.scale or 0.0)};")
+        flags = {"HAS_LENGTH": length is not None, "HAS_RISK": decision.scale is not None, "LENGTH_CUT": CUT}
+        self.data.append(f"enum {{ {', '.join(f'{name} = {int(value)}' for name, value in flags.items())} }};")
 
 
-# -- the text ---------------------------------------------------------------------------------------------------------------
-
-# In all text below, $ stands for the prefix and $$ for its capitals; names from outside have their $ escaped.
-_ROWS = {
-    "local": "x holds the features of a unit (a phrase in context). A hypothesis scores the sum over its units,\n"
-    " * plus $_linear of the features that no unit carries.",
-    "global": "x holds the features of a whole hypothesis.",
-}
-_KIND = "kind of x[i]: a static feature depends on the phrase pair alone, a contextual one on its neighbours, too"
-_PICK = """
-/* left where test is 1, right where it is 0: no branch, since tests on features are hard to predict */
-static inline int $_pick(int test, int left, int right) { return (-test & left) | ((test - 1) & right); }
+_TEMPLATE_ROWS = """typedef struct {{
+    Template call;
+    const int *at;
+    const double *number;
+}} Row;
+enum {{ N_UNIT_TEMPLATES = {n_unit}, N_HYP_TEMPLATES = {n_hyp} }};
+static const Row unit_templates[] = {{
+    {unit}
+}};
+static const Row hyp_templates[] = {{
+    {hyp}
+}};
 """
 
 
-def header(inputs: Inputs, kinds: Mapping[str, str], *, prefix: str = PREFIX) -> str:
-    """Return the header's text, ASCII only. ``prefix`` begins every name in it, so that headers of several models coexist."""
-    check_prefix(prefix)
-    model, names = inputs.model, inputs.names
-    for name in (*names, *(tree.name for tree in model.trees)):
-        if "\0" in name:
-            raise InputError(f"--to c: a C string cannot hold the name {clip(name)}; rename it in the model")
-    slot = {name: j for j, name in enumerate(names)}
-    static = [all(kinds[name] == "static" for name in tree.features()) for tree in model.trees]
-    own = {name: weight for name, weight in model.weights.items() if weight and name not in inputs.texts.sparse}
-    tables = [
-        _table("const char *", "feature_name", "name of x[i]", map(_string, names)),
-        _table("const char *", "feature_kind", _KIND, (_string(kinds[n]) for n in names)),
-        _table("const char *", "tree_name", "name of tree i", (_string(tree.name) for tree in model.trees)),
-        _table("double ", "tree_weight", "weight of tree i in the score", (number(tree.weight) for tree in model.trees)),
-        _table("int ", "tree_is_static", "1 where all features that tree i looks at are static", (str(int(s)) for s in static)),
-    ]
-    linear = [f"    sum += {number(own[name])} * x[{j}];" for j, name in enumerate(names) if name in own]
-    values = [f"    out[{m}] = $_tree_{m}(x);" for m in range(len(model.trees))]
-    parts = {
-        "ROWS": _ROWS[model.level],
-        "SIGNATURE": _string(inputs.whole.signature),
-        "LEVEL": _string(model.level),
-        "N_FEATURES": len(names),
-        "N_TREES": len(model.trees),
-        "PLACES": _places(names),
-        "TABLES": "".join(tables),
-        "PICK": _PICK if any(tree.n_leaves > 1 for tree in model.trees) else "",
-        "TREES": "".join(_tree(tree, m, slot) for m, tree in enumerate(model.trees)),
-        "LINEAR": "\n".join(linear or ["    (void)x;"]),
-        "VALUES": "\n".join(values or ["    (void)x;", "    (void)out;"]),
-        "SUM": "".join(f"    sum += {number(tree.weight)} * $_tree_{m}(x);\n" for m, tree in enumerate(model.trees)),
-        "TEXTS": _text_scores(names, inputs.texts) if inputs.texts.are_any else "",
+def by_name(entry: Entry) -> bool:
+    """Tell whether C finds the features of a template by their names."""
+    return entry.name in (*PAIR_TEMPLATES, *NAMES)
+
+
+def column_names(entry: Entry) -> tuple[str, ...]:
+    """Return all columns that a template has, in its order."""
+    return TEMPLATES[entry.name].names(entry.options, Resources()) or ()
+
+
+@cache
+def signs() -> str:
+    """Return the signs of Unicode by what templates ask of them, as ranges."""
+
+    def category(sign: str) -> str:
+        return unicodedata.category(sign)
+
+    kinds: dict[str, Callable[[str], bool]] = {
+        "PUNCTUATION": lambda sign: category(sign)[0] in "PS",
+        "CAPITAL": lambda sign: category(sign) == "Lu",
+        "NUMBER": lambda sign: category(sign)[0] == "N",
+        "FOREIGN": is_foreign,
+        "ALPHABETIC": str.isalpha,
+        "UPPER": str.isupper,
+        "DIGIT": str.isdigit,
     }
-    return prefixed(filled("model.h.in", parts), prefix)
+    every = [chr(k) for k in range(0x110000)]
+    out = []
+    for name, holds in kinds.items():
+        edges = np.flatnonzero(np.diff([0, *map(int, map(holds, every)), 0])).reshape(-1, 2)
+        ranges = [f"{{{a}, {b - 1}}}" for a, b in edges.tolist()]
+        lines = ",\n    ".join(", ".join(ranges[k : k + 8]) for k in range(0, len(ranges), 8))
+        out.append(f"static const uint32_t {name}[][2] = {{\n    {lines}\n}};\n")
+    return "".join(out)
 
 
-def filled(template: str, parts: Mapping[str, object]) -> str:
-    """Return the text of a file of this package with its @NAMES@ replaced; the last newline is no part of it."""
-    text = Path(__file__).with_name(template).read_text()
-    return re.sub("@([A-Z_]+)@", lambda m: str(parts[m[1]]), text)
+# -- text of C ------------------------------------------------------------------------------------------------------------
+
+# In templates of text, $ stands for the prefix and $$ for its capitals; names from outside have their $ escaped.
 
 
 def prefixed(text: str, prefix: str) -> str:
@@ -122,151 +342,66 @@ def check_prefix(prefix: str) -> None:
         raise InputError(f"--prefix: expected small letters, digits and '_' after a letter, found {clip(prefix)}; choose another")
 
 
-def _places(names: tuple[str, ...]) -> str:
-    wide = max(map(len, idents := identifiers(names)), default=0)
-    places = ",\n".join(f"    {ident:<{wide}} = {j}" for j, ident in enumerate(idents))
-    return f"\nenum {{  /* where each feature stands in x */\n{places}\n}};\n" if names else ""
-
-
-def _table(kind: str, name: str, what: str, values: Iterable[str]) -> str:
-    """Return a function that looks a constant up: unlike an array in a header, it may stay unused without a warning."""
-    rows = ",\n        ".join(values)
-    constant = "const char *const " if kind.endswith("*") else f"const {kind}"
-    if not rows:
-        return ""
-    return f"""
-/* {what} */
-static inline {kind}$_{name}(int i) {{
-    static {constant}values[] = {{
-        {rows}
-    }};
-    return values[i];
-}}
-"""
-
-
-def _tree(tree: Tree, m: int, slot: Mapping[str, int]) -> str:
-    """Return a function: the leaf of x, then the tree's value there. Tests run from the leaves up, without nesting."""
-    rank = {int(node): k for k, node in enumerate(tree.leaves)}
-    at = [str(rank[i]) if i in rank else f"n{i}" for i in range(len(tree.feature))]
-    picks = {
-        i: f"$_pick(x[{slot[tree.feature[i]]}] <= {number(tree.threshold[i])}, {at[tree.left[i]]}, {at[tree.right[i]]})"
-        for i in range(len(at))
-        if i not in rank
-    }
-    x = f"x[{slot[tree.on]}]" if tree.on is not None else ""
-    value = {"constant": "b[leaf]", "linear": f"b[leaf] * {x}", "affine": f"a[leaf] + b[leaf] * {x}"}[tree.leaf]
-    rule = tree.rules() if tree.n_leaves <= 2 else f"{tree.n_leaves} {tree.leaf} leaves"
-    affine = f"    static const double a[] = {{{numbers(tree.intercept[tree.leaves])}}};\n" if tree.leaf == "affine" else ""
-    unused = "" if picks or x else "    (void)x;\n"
-    inner = "".join(f"    const int n{i} = {picks[i]};\n" for i in reversed(picks) if i > 0)
-    return f"""
-/* {_comment(f"{tree.name}: {rule}")} */
-static inline double $_tree_{m}(const double *x) {{
-{affine}    static const double b[] = {{{numbers(tree.value[tree.leaves])}}};
-{inner}    const int leaf = {picks.get(0, 0)};
-{unused}    return {value};
-}}
-"""
-
-
-def _text_scores(names: tuple[str, ...], texts: TextFeatures) -> str:
-    """Return what the texts of a unit tell, and the score that needs no more than the rest of x."""
-    table = HashTable.of(texts.sparse, texts.slots)
-    arrays = {
-        "int first": map(str, table.first.tolist()),
-        "uint64_t keys": (f"UINT64_C({key})" for key in table.keys.tolist()),
-        "double weights": map(number, table.weights.tolist()),
-        "int slots": map(str, table.slots.tolist()),
-    }
-    constants = "\n".join(f"    static const {name}[] = {{\n{_wrapped(values)}\n    }};" for name, values in arrays.items())
-    at = {name: j for j, name in enumerate(names)}
-    clear = "".join(f"    x[{j}] = 0.0;\n" for j in texts.slots.values())
-    dense = (f"    x[{at[name]}] = $_text_feature({TEXT_NUMBER[name]}, u); /* {name} */\n" for name in sorted(texts.dense))
-    parts = {
-        "UNIT_TEXT": c_text().rstrip("\n"),
-        "CONSTANTS": constants if texts.sparse else "    static const int first[3] = {0, 0, 0};",
-        "SHIFT": 64 - table.bits if texts.sparse else 63,
-        "COLUMNS": "keys, weights, slots" if texts.sparse else "NULL, NULL, NULL",
-        "N_SPARSE": len(texts.sparse),
-        "FILL": clear + "".join(dense),
-        "WHICH": texts.which,
-    }
-    return filled("texts.h.in", parts)
-
-
-def _wrapped(values: Iterable[str]) -> str:
-    """Return the lines of an initialiser, five values each."""
-    every = list(values)
-    return "\n".join(f"        {', '.join(every[k : k + 5])}," for k in range(0, len(every), 5))
-
-
 def number(x: float) -> str:
     text = f"{x:.17g}"
     return text if any(c in text for c in ".e") else text + ".0"
 
 
-def numbers(values: Iterable[float]) -> str:
-    return ", ".join(map(number, values))
-
-
-def _string(text: str) -> str:
-    """A C string literal of the UTF-8 bytes: octal where not plain, always three digits; ? would make trigraphs."""
+def c_string(text: str) -> str:
+    """Return a C string literal of the UTF-8 bytes: octal where not plain, always three digits; ? would make trigraphs."""
     plain = frozenset(range(0x20, 0x7F)) - frozenset(b'"\\?$')
     return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text.encode("utf-8", "surrogatepass")) + '"'
 
 
-def _comment(text: str) -> str:
-    """Text that neither ends a comment nor begins one, on one ASCII line without the signs that C treats specially."""
-    return re.sub(r"[^ -~]|[\\?$]|(?<=/)\*|(?<=\*)/", "_", text)
-
-
-def identifiers(names: tuple[str, ...]) -> list[str]:
-    """A name for each feature's place in x: distinct, and short enough for every compiler."""
+def places(names: tuple[str, ...]) -> str:
+    """Return an enum of the places of features in x: distinct names, short enough for every compiler."""
     out: dict[str, None] = {}
     for j, name in enumerate(names):
         ident = "$$_X_" + re.sub("[^A-Za-z0-9]", "_", name)[:40]
         while ident in out:
             ident += f"_{j}"
         out[ident] = None
-    return list(out)
+    lines = ",\n".join(f"    {ident} = {j}" for j, ident in enumerate(out))
+    return f"\nenum {{\n{lines}\n}};\n" if names else ""
 
 
 # -- verification -----------------------------------------------------------------------------------------------------------
 
 
-def compiled(text: str, folder: Path, prefixes: Iterable[str], *, with_texts: bool = False) -> ctypes.CDLL:
-    """Return a library with score_many and trees of headers (their text joined), built in ``folder`` by $CC, cc, gcc or clang."""
-    functions = filled("verify.c.in", {}) + (filled("verify_texts.c.in", {}) if with_texts else "")
-    code = text + "".join(prefixed(functions, p) for p in prefixes)
-    return compiling.compiled(code, folder, compiling.C, target="c", what="header")
+def verify(model: Model, written: list[Path], context: Context) -> Check:
+    """Compile the source, and score and choose by it on every list."""
+    source = Source.of(model, context)
+    header, text = header_and_source(written[0])
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        (place / header.name).write_bytes(read_bytes(header))
+        code = read_bytes(text).decode() + prefixed(filled("run_lists.c.in", {}), source.prefix)
+        library = compiling.compiled(code, place, compiling.C, target="c", what="source", flags=("-lm",))
+        scores, choices = run_lists(library, context.rows, source.inputs)
+    return checked_choices(model, context.rows, scores, choices.tolist())
 
 
-def unit_scorer(library: ctypes.CDLL, prefix: str, nbest: NBest, written: list[int]) -> Callable[[F64, int], F64]:
-    """score_unit of a compiled header; the columns of x that it writes are spoilt before."""
-    texts = UnitArrays.of(nbest.units)
-    call = library[f"units_{prefix}"]
-    call.restype = None
+def run_lists(library: ctypes.CDLL, nbest: NBest, names: Sequence[str]) -> tuple[F64, I64]:
+    """Score hypotheses [H] and choose [S] by a compiled source and its driver."""
+    texts = UnitArrays.of(nbest.units, nbest.source, nbest.text)
+    units, nb = nbest.units, nbest
+    sizes = [len(nb), nb.n_hyps, nb.n_units]
+    columns: list[Array] = [nb.hyp_ptr, nb.unit_ptr, nb.unit_idx, nb.src_start, units.src_len, nb.tgt_start, units.tgt_len]
+    columns = [np.ascontiguousarray(column, np.int64) for column in columns]
+    features = [np.ascontiguousarray(feature_rows(nb, names, of_units=of_units)) for of_units in (True, False)]
+    scores, choices = np.zeros(nb.n_hyps), np.zeros(len(nb), np.int64)
+    library.run.restype = ctypes.c_int
+    if library.run(*texts.pointers, *map(ctypes.c_int64, sizes), *pointers(*columns, *features, scores, choices)):
+        raise InputError("--to c: expected memory for the lists, found too little; verify on a smaller list")
+    return scores, choices
 
-    def score(x: F64, start: int) -> F64:
-        x, out = np.array(x, np.float64, order="C"), np.empty(len(x))
-        x[:, written] = 1e9
-        sizes = map(ctypes.c_int64, (nbest.n_units, start, len(x)))
-        call(*texts.pointers, *sizes, *pointers(x), ctypes.c_size_t(x.shape[1]), *pointers(out))
-        return out
 
-    return score
+def carries(model: Model, context: Context) -> str:
+    plan = c_plan(model, context)
+    n_weights, n_templates = sum(1 for weight in model.weights.values() if weight), len(plan.entries) if plan else 0
+    parts = ((n_weights, "weight"), (len(model.trees), "tree"), (n_templates, "template"))
+    has = ", ".join(counted(n, what) for n, what in parts)
+    return f"has all of the model ({has}); the decoder gives {counted(len(Source.of(model, context).inputs), 'feature')}"
 
 
-def scorer(library: ctypes.CDLL, prefix: str) -> Callable[[F64, int], F64]:
-    """score_many of a compiled header as a function of x [n, d]."""
-    many = library[f"many_{prefix}"]
-    many.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p]
-    many.restype = None
-
-    def score(x: F64, start: int = 0) -> F64:
-        x, out = np.ascontiguousarray(x, np.float64), np.empty(len(x))
-        many(x.ctypes.data, len(x), x.shape[1], out.ctypes.data)
-        return out
-
-    return score
+EXPORTER = Exporter(write, verify, carries, uses=("prefix", "plugin"), whole=True)

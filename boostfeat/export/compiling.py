@@ -51,7 +51,7 @@ def compiled(code: str, folder: Path, language: Language, *, target: str, what: 
     compiler = compiler_command(language, target)
     source, library = (folder / f"driver{ending}" for ending in (language.ending, ".so"))
     source.write_text(code)
-    command = [*compiler, *language.flags, *LIBRARY, *flags, str(source), "-o", str(library)]
+    command = [*compiler, *language.flags, *LIBRARY, str(source), "-o", str(library), *flags]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise InputError(
@@ -73,8 +73,8 @@ class UnitArrays:
     links: Array  # int32: source word, target word, ...; by source, then target
 
     @classmethod
-    def of(cls, units: Units, more: Strings | None = None) -> UnitArrays:
-        rows = tokenise(*([] if more is None else [more]), units.src, units.tgt)
+    def of(cls, units: Units, *more: Strings) -> UnitArrays:
+        rows = tokenise(*more, units.src, units.tgt)
         names = [name.encode("utf-8", "surrogatepass") for name in rows[0].names.to_pylist()]
         links = parse_alignments(units.align)
         order = np.lexsort((links.tgt, links.src, links.owner))

@@ -1,6 +1,6 @@
 """The inputs of an export: the features that its caller gives, and thousands of sparse weights as one of them, ``sparse.sum``.
 
-Runtimes that know no words (ONNX, treelite) get all sparse weights so; C and Python those that the texts of a unit do not tell.
+Runtimes that know no words (ONNX, treelite) get all sparse weights so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..core.errors import InputError, clip, counted
 from ..lists.nbest import NBest
 from ..model.model import Model
 from .target import Check, Context
-from .unit_text import NO_TEXTS, TextFeatures, template_of, text_features, text_names
+from .unit_text import template_of
 from .verify import compare_scores
 
 MAX_INPUTS = 4096  # a program with more named inputs than this is no use to a decoder
@@ -29,7 +29,6 @@ class Inputs:
     whole: Model
     model: Model
     names: tuple[str, ...]  # the order of x
-    texts: TextFeatures = NO_TEXTS  # what it computes from the texts of units
 
     @classmethod
     def of(cls, model: Model, context: Context, target: str) -> Inputs:
@@ -37,19 +36,6 @@ class Inputs:
         sparse = _sparse_weights(model)
         changed = _as_one(model, sparse) if sparse and (context.plan is not None or len(sparse) > MAX_INPUTS) else model
         return cls(model, changed, inputs_of(changed, target))
-
-    @classmethod
-    def beside_texts(cls, model: Model, context: Context, target: str) -> Inputs:
-        """Return the inputs of a program that computes what the model's templates say that the texts of a unit tell.
-
-        Sparse weights that no text tells are one input, where they are too many.
-        """
-        plan = context.plan if model.level == "local" else None
-        told = text_names(model, plan)[1]
-        rest = _sparse_weights(model).keys() - told
-        changed = _as_one(model, rest) if len(rest) > MAX_INPUTS else model
-        names = inputs_of(changed, target, told)
-        return cls(model, changed, names, text_features(changed, plan, names))
 
     def describe(self) -> str:
         """Say what the program computes, and what its caller has to give beside the features of the decoder."""
@@ -78,19 +64,19 @@ class Inputs:
         return replace(out, extra=np.column_stack([out.extra, of_hyps]), extra_names=(*out.extra_names, NAME))
 
 
-def inputs_of(model: Model, target: str, computed: Collection[str] = ()) -> tuple[str, ...]:
+def inputs_of(model: Model, target: str) -> tuple[str, ...]:
     """Return the features a model looks at: those with a weight as the model file has them, then the trees' others.
 
-    A feature of weight 0 that no tree looks at is no input, nor is one whose weight the export looks up itself (``computed``).
+    A feature of weight 0 that no tree looks at is no input.
     """
-    names = dict.fromkeys(name for name, weight in model.weights.items() if weight and name not in computed)
+    names = dict.fromkeys(name for name, weight in model.weights.items() if weight)
     for tree in model.trees:
         names.update(dict.fromkeys(sorted(tree.features())))
     if len(names) > MAX_INPUTS:
         example = next((name for name in reversed(names) if template_of(name)), list(names)[-1])
         raise InputError(
             f"--to {target}: expected at most {MAX_INPUTS:,} input features, found {len(names):,}, as {clip(example)}; "
-            "use --to moses or json, or tune with an L1 penalty (--method adagrad)"
+            "use --to python or json, or tune with an L1 penalty (--method adagrad)"
         )
     return tuple(names)
 

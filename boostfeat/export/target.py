@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 
 from ..core.options import option
-from ..features import FeaturePlan
+from ..features import FeaturePlan, Template
+from ..features.feature_maker import FeatureMaker
+from ..features.options import ResourceFiles
 from ..lists.nbest import NBest
 from ..model.model import Model
-from .kinds import kinds_of
 
 
 @dataclass(frozen=True)
@@ -18,13 +21,14 @@ class ExportOptions:
     """Options of the command line; each exporter names those it uses, and the others are errors for it."""
 
     prefix: str | None = option(None, "c, moses: of all C names (boostfeat)")
-    static: tuple[str, ...] = option((), "c, moses: features to take for static (phrase pair alone)")
+    static: tuple[str, ...] = option((), "moses: features to take for static (phrase pair alone)")
     phrase_table: str | None = option(None, "moses: the phrase table to augment", metavar="FILE")
     ini: str | None = option(None, "moses: the moses.ini to rewrite", metavar="FILE")
     columns: str | None = option(None, "moses: trees, or sum (all in one)")
     binary: str | None = option(None, "moses: compact or probing: a binary table, by Moses' own tool")
     hidden: bool = option(False, "moses: lists do not show the new scores, so that no tuner learns them")
     vocab: str | None = option(None, "moses: the file that featurize wrote", metavar="FILE")
+    plugin: tuple[str, ...] = option((), "python: your templates that the model has (Python, it is run)", metavar="FILE")
 
     def given(self) -> list[str]:
         """The options that are not at their default."""
@@ -51,9 +55,10 @@ class Context:
             raise ValueError("nbest: expected a list to verify on, found none")
         return self.nbest
 
-    def kinds(self, names: Sequence[str]) -> Mapping[str, str]:
-        """Return the kind of each feature: static, contextual, ... as the list declares it, else by well-known decoder names."""
-        return kinds_of(names, self.nbest, static=self.options.static)
+    @cached_property
+    def registry(self) -> Mapping[str, Template]:
+        """The templates of the program and of the user's files."""
+        return FeatureMaker(ResourceFiles(plugin=list(self.options.plugin))).registry
 
 
 @dataclass(frozen=True)
@@ -83,3 +88,9 @@ class Exporter:
     needs_list: bool = False
     folder: bool = False  # out is a folder
     whole: bool = False  # it has how the model decides, too, not only its scores
+
+
+def filled(template: str, parts: Mapping[str, object]) -> str:
+    """Return the text of a file of this package with its @NAMES@ replaced."""
+    text = Path(__file__).with_name(template).read_text()
+    return re.sub("@([A-Z_]+)@", lambda m: str(parts[m[1]]), text)

@@ -1,26 +1,20 @@
-"""What the texts of a unit tell, for programs that compute it themselves: template features by name, in C and in Python.
+"""C text of templates of the phrase pair, which the C source and Moses' feature function share (``unit_text.h.in``).
 
-Sparse templates of the phrase pair are computed from words and links, and looked up by a hash of their names; the C text is
-``unit_text.h.in``. Which names a model's plan makes this way is ``TextFeatures``.
+Sparse features are computed from words and links, and looked up by a hash of their names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..core.arrays import F64, I64
 from ..core.errors import InputError
 from ..features import TEMPLATES
-
-if TYPE_CHECKING:
-    from ..features import FeaturePlan
-    from ..model.model import Model
 
 PAIR_TEMPLATES = ("pt", "id", "shape", "al", "del", "wp", "ins", "un")  # in the order of the bits in C
 CLASS_TEMPLATES = ("cb", "co", "cc")  # of word classes
@@ -55,56 +49,14 @@ TEXT: dict[str, str] = {
 DENSE_TEMPLATES = ("length", "size", "characters", "unaligned", "links", "numbers")  # templates whose features those are
 
 
-@dataclass(frozen=True)
-class TextFeatures:
-    """The features of a model that its texts tell."""
-
-    dense: frozenset[str] = frozenset()
-    sparse: Mapping[str, float] = field(default_factory=dict)  # weights; 0 of those that only trees look at
-    slots: Mapping[str, int] = field(default_factory=dict)  # in x, of those that trees look at
-
-    @property
-    def are_any(self) -> bool:
-        return bool(self.dense or self.sparse)
-
-    def places(self, names: Sequence[str]) -> list[int]:
-        """Where the inputs that texts tell stand in x."""
-        return [j for j, name in enumerate(names) if name in self.dense or name in self.slots]
-
-    @property
-    def which(self) -> int:
-        """The templates of the sparse ones, as bits."""
-        found = {name.partition(":")[0] for name in self.sparse}
-        return sum(1 << k for k, name in enumerate((*PAIR_TEMPLATES, *CONTEXT_TEMPLATES)) if name in found)
-
-
-NO_TEXTS = TextFeatures()
-
-
-def text_names(model: Model, plan: FeaturePlan | None, templates: Collection[str] = PAIR_TEMPLATES) -> tuple[set[str], set[str]]:
-    """(dense, sparse) features of the model that the plan's templates make of texts alone, without hashed names."""
-    if plan is None:
-        return set(), set()
-    looked_at = {name for name, weight in model.weights.items() if weight}.union(*(tree.features() for tree in model.trees))
-    dense, sparse = set[str](), set[str]()
-    for entry in plan.entries:
-        if entry.name in DENSE_TEMPLATES:
-            dense |= looked_at & set(entry.features or ()) & TEXT.keys()
-        elif entry.name in templates and not entry.hash_bits:
-            sparse |= looked_at & set(entry.features or ())
-    return dense, sparse
-
-
-def text_features(model: Model, plan: FeaturePlan | None, names: Collection[str] = ()) -> TextFeatures:
-    """What a program with inputs ``names`` computes itself."""
-    dense, sparse = text_names(model, plan)
-    at = {name: j for j, name in enumerate(names)}
-    weights = {name: model.weights.get(name, 0.0) for name in sorted(sparse)}
-    return TextFeatures(frozenset(dense & at.keys()), weights, {name: at[name] for name in weights if name in at})
+def template_bits(names: Collection[str]) -> int:
+    """Return the sparse templates of these names, as bits."""
+    found = {name.partition(":")[0] for name in names}
+    return sum(1 << k for k, name in enumerate((*PAIR_TEMPLATES, *CONTEXT_TEMPLATES)) if name in found)
 
 
 def template_of(name: str) -> str | None:
-    """The sparse template that gave a name."""
+    """Return the sparse template that gave a name."""
     prefix, colon, _ = name.partition(":")
     return prefix if colon and prefix in TEMPLATES else None
 
@@ -115,7 +67,7 @@ _MASK = (1 << 64) - 1
 
 
 def name_key(name: str) -> int:
-    """The key of a name, as ``_key(_begin(name))`` in C."""
+    """Return the key of a name, as ``_key(_begin(name))`` in C."""
     h = 14695981039346656037
     for byte in name.encode("utf-8", "surrogatepass"):
         h = (h ^ byte) * 1099511628211 & _MASK
@@ -157,11 +109,17 @@ class HashTable:
 
 @cache
 def c_text() -> str:
-    """The C text, with $ for the prefix and $$ for its capitals."""
+    """Return the C text, with $ for the prefix and $$ for its capitals."""
     cases = "\n".join(f"    case {k}: return {c}; /* {name} */" for k, (name, c) in enumerate(TEXT.items()))
     bits = ", ".join(f"$$_{name.upper()} = {1 << k}" for k, name in enumerate((*PAIR_TEMPLATES, *CONTEXT_TEMPLATES)))
     text = Path(__file__).with_name("unit_text.h.in").read_text()
     return text.replace("@TEMPLATES@", bits).replace("@CASES@", cases)
+
+
+def c_functions() -> str:
+    """Return the C text without its types, for a source that declares them."""
+    text = c_text()
+    return text[text.index("/* Weights of sparse features by a 64-bit hash") :]
 
 
 TEXT_NUMBER = {name: k for k, name in enumerate(TEXT)}

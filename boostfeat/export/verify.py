@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence, Set
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.arrays import F64
-from ..core.errors import InputError
-from ..lists.nbest import NBest
+from ..core.arrays import F64, owners
+from ..core.errors import InputError, counted
+from ..lists.choices import best_choice
+from ..lists.nbest import NBest, SparseRows
 from ..lists.precision import precision_of
+from ..model.decision import ranks
 from ..model.model import Model, hypothesis_table, tree_scores, unit_table
 from .target import Check, Context
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 BLOCK = 32_768  # rows at a time
+TIED = 1e-9  # relative; smaller differences of ranks are rounding
 UNITS, HYPS = "distinct units", "hypotheses"  # what the rows are
 
 
@@ -70,6 +74,21 @@ def near_thresholds(model: Model, nbest: NBest) -> int:
     return int(near.sum())
 
 
+def feature_rows(nbest: NBest, names: Sequence[str], *, of_units: bool) -> F64:
+    """Return [V, len(names)] features of units, or [H, len(names)] those that no unit carries; 0 where the list has none."""
+    own_names, dense = (nbest.unit_names, nbest.X) if of_units else (nbest.extra_names, nbest.extra)
+    sparse, place = nbest.units.sparse if of_units else nbest.extra_sparse, {name: j for j, name in enumerate(names)}
+    out = np.zeros((len(dense), len(names)))
+    for k, name in enumerate(own_names):
+        if name in place:
+            out[:, place[name]] = dense[:, k]
+    column = np.array([place.get(name, -1) for name in nbest.sparse_names.to_pylist()], np.int64)
+    if (column >= 0).any():
+        row, at = owners(sparse.ptr), column[sparse.idx]
+        out[row[at >= 0], at[at >= 0]] = sparse.val[at >= 0]
+    return out
+
+
 def input_blocks(nbest: NBest, names: Sequence[str], *, of_units: bool) -> Iterator[tuple[int, F64]]:
     """(first row, x [n, len(names)]) of blocks of units or hypotheses; a feature that the list does not have is 0."""
     dense_names, dense = (nbest.unit_names, nbest.X) if of_units else (nbest.global_names, nbest.global_features)
@@ -84,3 +103,58 @@ def input_blocks(nbest: NBest, names: Sequence[str], *, of_units: bool) -> Itera
         if rows is not None:
             x[:, [j for j, _ in sparse_at]] = rows[part][:, [k for _, k in sparse_at]].toarray()
         yield start, x
+
+
+def checked_choices(model: Model, nbest: NBest, scores: F64, choices: Sequence[int]) -> Check:
+    """Compare scores [H] and choices [S] of an export with the library's; equal ranks but for rounding are one."""
+    expected = model.decision_function(nbest)
+    worst = difference(np.asarray(scores, np.float64), expected)
+    order = ranks(model.config, nbest, expected)
+    chosen, theirs = best_choice(nbest, order), np.asarray(choices, np.int64)
+    some = np.flatnonzero(chosen >= 0)
+    behind = order[chosen[some]] - order[nbest.hyp_ptr[some] + theirs[some]]
+    if len(some) and not behind.max() <= TIED * max(1.0, float(np.abs(order).max())):
+        worst = inf
+    same = int((nbest.hyp_ptr[some] + theirs[some] == chosen[some]).sum())
+    return Check(nbest.n_hyps, HYPS, worst, note=f"{same:,} of {counted(len(some), 'choice')} as rerank's")
+
+
+def lists_of_candidates(nbest: NBest, made: Set[str], needed: Set[str]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield (source, candidates) of each list, as a program would give them to an exported model.
+
+    It computes the features ``made`` itself; those ``needed`` that a candidate does not have are 0.
+    """
+    units, names = nbest.units, nbest.unit_names
+    zeros, zeros_beside_units = dict.fromkeys(needed, 0.0), dict.fromkeys(needed - set(names), 0.0)
+    texts = list(zip(units.src.to_pylist(), units.tgt.to_pylist(), units.align.to_pylist(), strict=True))
+    sparse_names, score = nbest.sparse_names.to_pylist(), nbest.score.tolist()
+    lengths = np.stack([units.src_len, units.tgt_len], axis=1).tolist()
+
+    def sparse(rows: SparseRows, k: int) -> dict[str, float]:
+        own = slice(rows.ptr[k], rows.ptr[k + 1])
+        entries = zip((sparse_names[i] for i in rows.idx[own].tolist()), rows.val[own].tolist(), strict=True)
+        return {name: value for name, value in entries if name not in made}
+
+    def unit(r: int) -> dict[str, Any]:
+        u = int(nbest.unit_idx[r])
+        (src, tgt, align), (n_src, n_tgt) = texts[u], lengths[u]
+        start, tgt_start = int(nbest.src_start[r]), int(nbest.tgt_start[r])
+        features = {name: x for name, x in zip(names, nbest.X[u].tolist(), strict=True) if name not in made}
+        features |= sparse(units.sparse, u)
+        out = {"features": features, "src_text": src, "tgt_text": tgt, "align": align}
+        out |= {"src": [start, start + n_src]} if start >= 0 and n_src >= 0 else {}
+        return out | ({"tgt": [tgt_start, tgt_start + n_tgt]} if tgt_start >= 0 and n_tgt >= 0 else {})
+
+    def candidate(h: int, text: str) -> dict[str, Any]:
+        own = {name: x for name, x in zip(nbest.extra_names, nbest.extra[h].tolist(), strict=True) if name not in made}
+        parts = [unit(r) for r in range(nbest.unit_ptr[h], nbest.unit_ptr[h + 1])]
+        return {
+            "text": text,
+            "score": None if score[h] != score[h] else score[h],
+            "features": (zeros_beside_units if parts else zeros) | own | sparse(nbest.extra_sparse, h),
+            "units": parts,
+        }
+
+    for s, source in enumerate(nbest.source.to_pylist()):
+        hyps = range(int(nbest.hyp_ptr[s]), int(nbest.hyp_ptr[s + 1]))
+        yield source, [candidate(h, nbest.text[h].as_py()) for h in hyps]

@@ -163,7 +163,7 @@ def test_under_a_model_that_the_vocab_keeps(tmp_path, boostfeat):
     )
     code, _, err = boostfeat(*arguments, "--scale", 1)
     assert (code, err.count("\n")) == (2, 1)
-    assert "--scale: expected none with --vocab" in err
+    assert "--scale does not go with --vocab" in err
 
 
 def test_the_dev_list_chooses_the_scale():

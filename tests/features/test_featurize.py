@@ -185,7 +185,7 @@ BAD = [
     (["--vocab", "none.json"], "expected a file, found none"),
     (["--vocab", "{bad}/top.toml"], "expected a plan that featurize wrote"),
     (["--vocab", "{bad}/new.json"], "expected format version 1 or lower, found 9"),
-    (["--vocab", "{bad}/ok.json", "--min-count", "2"], "--min-count: expected none with --vocab"),
+    (["--vocab", "{bad}/ok.json", "--min-count", "2"], "--min-count does not go with --vocab"),
     (["--vocab", "{bad}/ok.json", "--templates", "large"], "--templates large: expected those of"),
     (["--plugin", "none.py"], "expected a Python file, found none"),
     (["--plugin", "{bad}/fails.py"], "fails.py:1: expected a Python file that runs, found ZeroDivisionError"),

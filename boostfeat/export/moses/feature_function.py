@@ -34,8 +34,8 @@ from ..unit_text import (
     PAIR_TEMPLATES,
     TEXT_NUMBER,
     HashTable,
-    TextFeatures,
     c_text,
+    template_bits,
     template_of,
 )
 
@@ -208,7 +208,7 @@ def model_text(
         *(line for tree in trees for line in tree),
         f"weights {len(terms)}",
         *terms,
-        f"sparse {len(sparse)} {TextFeatures(sparse=sparse).which}",
+        f"sparse {len(sparse)} {template_bits(sparse)}",
         *_table_lines(sparse, inputs.at),
         *_class_lines(sparse, known),
         f"translations {len(inputs.tables)}",

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import exp, log
 
 import numpy as np
@@ -40,7 +40,7 @@ class Candidates:
 
     texts: Sequence[Words]
     p: Sequence[float]  # posteriors
-    units: Sequence[Sequence[tuple[int, int]]]  # by hypothesis, where the words of units begin and end
+    units: Sequence[Sequence[tuple[int, ...]]]  # by hypothesis, where the words of units begin and end
     phrases: Sequence[Sequence[tuple[int, int, Hashable]]]  # where they begin and end in the source, and the phrase pair
 
 
@@ -113,16 +113,22 @@ def ngram_keys(words: Words) -> Keys:
 
 def expected_gains(texts: Sequence[Words], p: Sequence[float]) -> list[float]:
     """Give E(h) = Σ_{h'} p(h') BLEU+1(h, h') of each text [KB04]; ``lists.mbr`` has it for many lists."""
-    by_order = [[{row[n] for row in rows if n < len(row)} for n in range(4)] for rows in map(ngram_keys, texts)]
+    number: dict[tuple[Words, int], int] = {}
+    masks = []  # of a text, whole numbers whose bits are its n-grams of each order
+    for words in texts:
+        mask = [0, 0, 0, 0]
+        for row in ngram_keys(words):
+            for n, key in enumerate(row):
+                mask[n] |= 1 << number.setdefault(key, len(number))
+        masks.append(mask)
     out = [share if words else 0.0 for words, share in zip(texts, p, strict=True)]
-    for a, one in enumerate(texts):
-        for b in range(a + 1, len(texts)):
-            common = [len(mine & theirs) for mine, theirs in zip(by_order[a], by_order[b], strict=True)]
-            if common[0]:  # else nothing matches
-                top = log(common[0]) + log(common[1] + 1) + log(common[2] + 1) + log(common[3] + 1)
-                n, m = len(one), len(texts[b])
-                out[a] += p[b] * exp((top - _log_totals(n)) / 4 + min(0.0, 1 - m / n))
-                out[b] += p[a] * exp((top - _log_totals(m)) / 4 + min(0.0, 1 - n / m))
+    for a, b in combinations(range(len(texts)), 2):
+        common = [(mine & theirs).bit_count() for mine, theirs in zip(masks[a], masks[b], strict=True)]
+        if common[0]:  # else nothing matches
+            top = log(common[0]) + log(common[1] + 1) + log(common[2] + 1) + log(common[3] + 1)
+            n, m = len(texts[a]), len(texts[b])
+            out[a] += p[b] * exp((top - _log_totals(n)) / 4 + min(0.0, 1 - m / n))
+            out[b] += p[a] * exp((top - _log_totals(m)) / 4 + min(0.0, 1 - n / m))
     return out
 
 

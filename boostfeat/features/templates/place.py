@@ -223,14 +223,14 @@ def context(source: Words, target: Words, links: Links, span: Span, sentence: Wo
 @template("cu", learn=Counted(_linked_pairs, choose_corpus_pairs), ready=as_sets)
 def context_with_unknown(source: Words, target: Words, links: Links, span: Span, sentence: Words, *, pairs: Set[str]) -> Names:
     """The same, all other pairs and words as one: ``cu:talo|house|-iso``, ``cu:unk|+talo``, ``cu:unk|-unk`` [EMR13 4.2]."""
-    known, out = _sources(frozenset(pairs)), []
+    known, out = frequent_sources(frozenset(pairs)), []
     for pair, *beside in _in_context(source, target, links, span, sentence):
         out += _beside(pair if pair in pairs else UNKNOWN, *(word if word in known else UNKNOWN for word in beside))
     return out
 
 
 @cache
-def _sources(pairs: frozenset[str]) -> Set[str]:
+def frequent_sources(pairs: frozenset[str]) -> Set[str]:
     """Give the source words of frequent pairs, and the edges of a sentence."""
     return {START, END, *(pair.rpartition("|")[0] for pair in pairs)}
 

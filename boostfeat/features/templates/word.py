@@ -38,6 +38,11 @@ _LATIN = re.compile(
 )
 
 
+def is_foreign(sign: str) -> bool:
+    """Whether a sign is neither of the script Latin nor punctuation, a symbol or a number."""
+    return category(sign)[0] not in "PSN" and not _LATIN.match(sign)
+
+
 @lru_cache(100_000)
 def _marks(word: str) -> tuple[str, ...]:
     """Name the columns of ``word`` that count a word."""
@@ -49,7 +54,7 @@ def _marks(word: str) -> tuple[str, ...]:
         "upper": len(word) > 1 and all(kind == "Lu" or kind[0] == "N" for kind in kinds),
         "hyphen": "-" in word[1:-1],
         "apostrophe": "'" in word or "’" in word,
-        "foreign": any(kind[0] not in "PSN" and not _LATIN.match(sign) for sign, kind in zip(word, kinds, strict=True)),
+        "foreign": any(map(is_foreign, word)),
     }
     return tuple(f"word.{name}" for name, is_so in marks.items() if is_so)
 
