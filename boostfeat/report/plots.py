@@ -12,7 +12,7 @@ from ..core.errors import InputError, counted
 from ..core.strict_json import load_json
 from ..metrics.metric import shown
 from ..model.model import Model
-from ..trees.drawing import drawing
+from ..trees.drawing import LEAF, NODE, ROW, clipped, leaf_output, places, split_test
 
 try:
     from matplotlib.figure import Figure
@@ -72,23 +72,24 @@ def plot_tree(model: Any, k: int = 0) -> Figure:
     trees = _model(model).trees
     if not 0 <= k < len(trees):
         raise InputError(f"plot_tree: the model has {counted(len(trees), 'tree')}, counted from 0; there is none of number {k}")
-    drawn = drawing(trees[k])
-    figure = Plot(figsize=(drawn["width"] / UNITS, drawn["height"] / UNITS))
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, drawn["width"]), ylim=(drawn["height"], 0))
+    tree = trees[k]
+    x, y, children = places(tree)
+    size = x.max() + LEAF[0] + 2, (len(x) - len(children)) * ROW
+    figure = Plot(figsize=(size[0] / UNITS, size[1] / UNITS))
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, size[0]), ylim=(size[1], 0))
     axes.set_axis_off()
-    for edge in drawn["edges"]:
-        axes.plot((edge["x1"], edge["x2"]), (edge["y1"], edge["y2"]), color=GREY, zorder=0)
-        axes.text(edge["mid"], (edge["y1"] + edge["y2"]) / 2, edge["word"], ha="center", va="bottom", fontsize=8)
-    for node in drawn["nodes"]:
-        middle = node["x"] + node["w"] / 2, node["y"] + node["h"] / 2
-        text = "\n".join(filter(None, (node["title"], node["text"])))
-        style: dict[str, Any] = {
-            "boxstyle": "round,pad=0,rounding_size=9",
-            "fc": "white",
-            "ec": PALETTE[1] if node["leaf"] else GREY,
-        }
-        axes.add_patch(FancyBboxPatch((node["x"], node["y"]), node["w"], node["h"], **style))
-        axes.text(*middle, text, ha="center", va="center", fontsize=9, parse_math=False)
+    for node in range(len(x)):
+        width, height = NODE if node in children else LEAF
+        colour, text = PALETTE[1], clipped(leaf_output(tree, node, "x"), 20)
+        if node in children:
+            colour, text = GREY, f"{clipped(tree.feature[node], 23)}\n{split_test(tree, node)}"
+        for child, word in zip(children.get(node, ()), ("yes", "no"), strict=False):
+            start = x[node] + width
+            axes.plot((start, x[child]), (y[node], y[child]), color=GREY, zorder=0)
+            axes.text((start + x[child]) / 2, (y[node] + y[child]) / 2, word, ha="center", va="bottom", fontsize=8)
+        corner, style = (x[node], y[node] - height / 2), "round,pad=0,rounding_size=9"
+        axes.add_patch(FancyBboxPatch(corner, width, height, boxstyle=style, fc="white", ec=colour))
+        axes.text(x[node] + width / 2, y[node], text, ha="center", va="center", fontsize=9, parse_math=False)
     return figure
 
 

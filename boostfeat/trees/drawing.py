@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import F64, I64
 from ..core.html import shown
 
 Tree = Any  # a trees.tree.Tree, which draws itself with this module
@@ -34,24 +35,38 @@ def leaves_in_order(tree: Tree) -> list[int]:
     return out
 
 
+def places(tree: Tree) -> tuple[I64, F64, dict[int, tuple[int, int]]]:
+    """Return the left side and the middle height of each node's box, and the children of nodes that have any."""
+    x, y = np.full(len(tree.feature), 2), np.zeros(len(tree.feature))
+    leaves = leaves_in_order(tree)
+    y[leaves] = (np.arange(len(leaves)) + 0.5) * ROW
+    children = {n: (int(tree.left[n]), int(tree.right[n])) for n in range(len(x)) if tree.left[n] >= 0}
+    for node, below in children.items():
+        x[[*below]] = x[node] + STEP
+    for node, below in reversed(children.items()):  # children come after their parents
+        y[node] = y[[*below]].mean()
+    return x, y, children
+
+
+def split_test(tree: Tree, node: int) -> str:
+    threshold = float(tree.threshold[node])
+    return f"≤ {0.0 if abs(threshold) < 1e-30 else threshold:.4g} ?"
+
+
 def tree_svg(tree: Tree, shares: Mapping[int, float] | None = None) -> str:
     """Draw the tree; ``shares`` of rows by leaf make edges thick.
 
     Colours come from the style sheet's classes; the attributes do where a viewer drops style sheets.
     """
-    order, share = leaves_in_order(tree), {node: 0.0 for node in range(len(tree.feature))} | dict(shares or {})
-    x, y = np.full(len(tree.feature), 2), {node: (k + 0.5) * ROW for k, node in enumerate(order)}
-    children = {n: (int(tree.left[n]), int(tree.right[n])) for n in range(len(x)) if tree.left[n] >= 0}
-    for node, below in children.items():
-        x[[*below]] = x[node] + STEP
-    for node, below in reversed(children.items()):  # children come after their parents
-        y[node], share[node] = sum(y[c] for c in below) / 2, sum(share[c] for c in below)
+    x, y, children = places(tree)
+    share = {node: 0.0 for node in range(len(x))} | dict(shares or {})
+    for node, below in reversed(children.items()):
+        share[node] = sum(share[c] for c in below)
     edges, boxes = [], []
     for node in range(len(x)):
         if node in children:
-            threshold = float(tree.threshold[node])
-            test = f"≤ {0.0 if abs(threshold) < 1e-30 else threshold:.4g} ?"
-            boxes.append(_box("test", NODE, x[node], y[node], clipped(tree.feature[node], 23), tree.feature[node], test))
+            name = tree.feature[node]
+            boxes.append(_box("test", NODE, x[node], y[node], clipped(name, 23), name, split_test(tree, node)))
             for child, word in zip(children[node], ("yes", "no"), strict=True):
                 width = round(1 + 7 * share[child], 2)
                 edges.append(_edge(x[node] + NODE[0], y[node], x[child], y[child], word, width))
@@ -59,7 +74,7 @@ def tree_svg(tree: Tree, shares: Mapping[int, float] | None = None) -> str:
             kind = ("leaf", "leaf up", "leaf down")[int(np.sign(tree.weight * tree.value[node]))]
             words = clipped(leaf_output(tree, node, "x"), 20), leaf_output(tree, node)
             boxes.append(_box(kind, LEAF, x[node], y[node], *words, f"{100 * share[node]:.1f}%" if shares else ""))
-    width, height = int(x.max()) + LEAF[0] + 2, len(order) * ROW
+    width, height = int(x.max()) + LEAF[0] + 2, (len(x) - len(children)) * ROW
     size = f'viewBox="0 0 {width} {height}" style="width:{width}px;min-width:{round(0.72 * width)}px"'
     parts = "".join((*edges, *boxes))
     return f'<svg class="tree" {size} role="img" aria-label="{shown(tree.name)} as a drawing">\n{parts}</svg>'
