@@ -85,9 +85,13 @@ def name_values(groups: list[tuple[str, list[str]]], where: str) -> dict[str, fl
         names = [label] if len(values) == 1 else [f"{label}_{i}" for i in range(len(values))]
         for name, value in zip(names, values, strict=True):
             if name in out:
-                raise FormatError(where, expected="distinct feature names", found=f"{name!r} twice", fix="rename one of them")
+                raise twice(name, where)
             out[name] = number(value, where, f"feature {name}")
     return out
+
+
+def twice(name: str, where: str) -> FormatError:
+    return FormatError(where, expected="distinct feature names", found=f"{name!r} twice", fix="rename one of them")
 
 
 def label_groups(field: str, where: str) -> list[tuple[str, list[str]]]:

@@ -38,7 +38,7 @@ from ..lists.build import Builder, ListRecord, ReadOptions, UnitRecord, with_sta
 from ..lists.merging import at_columns, names_given
 from ..lists.nbest import NBest, Notes, Qualities, SparseRows, strings
 from ..lists.quality import check_name
-from .fields import check_links
+from .fields import check_links, twice
 
 VERSION = "nbest/1"
 FIX = "repair or remove this line"
@@ -154,9 +154,8 @@ class _ListReader:
         dense = {*header.unit_features, *(header.hyp_features or ())}
         declared = (header.unit_features, header.hyp_features or [], [*dense, *(header.sparse_features or ())])
         for key, names in zip(_Header.__struct_fields__[1:], declared, strict=False):
-            if twice := repeated(names):
-                place, fix = f"{where}: {key}", "rename one of them"
-                raise FormatError(place, expected="distinct feature names", found=f"{twice!r} twice", fix=fix)
+            if name := repeated(names):
+                raise twice(name, f"{where}: {key}")
         return header
 
     def add(self, line: str, where: str) -> bool:
@@ -218,8 +217,7 @@ class _ListReader:
             raise FormatError(f"{where}.x", expected=expected, found=str(len(values)), fix=FIX)
         features = dict(zip(names, values, strict=True))
         if unit.sparse and (both := next((name for name in unit.sparse if name in features), None)):
-            found = f"{both!r}, which x holds"
-            raise FormatError(f"{where}.sparse", expected="distinct feature names", found=found, fix="rename it")
+            raise twice(both, f"{where}.sparse")  # x has it
         features.update(unit.sparse or {})
         for key, span in (("src", src), ("tgt", tgt)):
             if span and span[0] > span[1]:

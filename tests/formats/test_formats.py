@@ -263,9 +263,7 @@ BAD_JSONL = {
     HEADER + '{"id": 0, "hyps": [{"text": "a", "features": {"b": 1e999}}]}': r"list:2: expected JSON, found 1e999 where a finite",
     hyp(units=[{"x": [1, 2]}, {"x": [1, "2"]}]): r"list:2: hyps\[1\].units\[1\].x\[1\]: expected a number, found a string",
     hyp(units=[{"x": [1]}]): r"list:2: hyps\[1\].units\[0\].x: expected 2 values, as unit_features has, found 1",
-    hyp(
-        units=[{"sparse": {"lm": 1}}]
-    ): r"hyps\[1\].units\[0\].sparse: expected distinct feature names, found 'lm', which x holds",
+    hyp(units=[{"sparse": {"lm": 1}}]): r"hyps\[1\].units\[0\].sparse: expected distinct feature names, found 'lm' twice",
     hyp(units=[{"sparse": {"q": None}}]): r"hyps\[1\].units\[0\].sparse\[...\]: expected a number, found null",
     hyp(units=[{"tgt": [1, 3]}]): r"hyps\[1\].units\[0\].tgt: expected a span \[start, end\) of 2 words, found \[1, 3\]",
     HEADER + '{"id": 0, "source": "x", "hyps": [{"text": "a", "units": [{"src": [0, 2]}]}]}': r"\.src: .* of 1 word, found",
