@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from boostfeat.core.processes import Jobs, Workers
+from boostfeat.compare.job_processes import Jobs, Workers
 
 PATCHED = "boostfeat.compare.runner.Workers"
 DECODED = "boostfeat.search.loop.decoded_comparison.Workers"

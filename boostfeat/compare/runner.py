@@ -25,7 +25,7 @@ from .. import __version__
 from ..core.arrays import Array
 from ..core.errors import InputError, clip_json, refuse_newer
 from ..core.files import cannot_read, digest, only_writer, open_output
-from ..core.processes import Workers, peak_mb
+from ..core.processes import peak_mb
 from ..core.strict_json import object_of, read_json, write_json
 from ..features import TEMPLATES, FeaturePlan, Template
 from ..features.feature_maker import FeatureMaker, plan_of, with_plan
@@ -41,6 +41,7 @@ from ..metrics.significance import SEED, exact_sums
 from ..model.decision import KEY as DECISION
 from ..model.model import Model
 from .comparison_options import CompareOptions, as_words
+from .job_processes import Workers
 from .systems import (
     BASE,
     INDUCED,

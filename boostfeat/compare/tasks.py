@@ -23,7 +23,6 @@ from ..boosting.first_gradient import first_gradient
 from ..core.arrays import I64
 from ..core.errors import InputError
 from ..core.files import atomic_path, open_output, read_bytes
-from ..core.processes import Job
 from ..core.strict_json import parse_json, read_json, write_json
 from ..features import FeaturePlan, Posterior
 from ..features.feature_maker import FeatureMaker
@@ -36,6 +35,7 @@ from ..metrics.metric import Metric, metrics_of
 from ..model.model import Model
 from ..tuners.linear import fit_pro
 from .comparison_options import CompareOptions
+from .job_processes import Job
 from .systems import Fit, Fitted, Report, System, boost_options, choose, fitted_here
 
 VERSIONS = ("numpy", "scipy", "lightgbm", "sacrebleu", "numba")

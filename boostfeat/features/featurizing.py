@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from ..core.arrays import I32, I64
 from ..core.errors import InputError, unknown_name
-from ..core.processes import give_back, in_forks
+from ..core.processes import give_back
 from ..lists.agreement import sentence_digest, sentence_digests
 from ..lists.build import ordered_union
 from ..lists.nbest import NBest, take_strings
@@ -29,6 +29,7 @@ from ..lists.words import distinct, words_of
 from .assembling import Counts, Met, Part, Scratch, all_sparse_names, with_parts
 from .clusters import learn_clusters
 from .compute import Crossing, ListView, SentenceRun, rows_of
+from .forks import in_forks
 from .plan import Entry, FeaturePlan, product_name
 from .posterior import learn_posterior
 from .products import Gradient, add_products, choose_products

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from workers_here import DECODED, PATCHED, WorkersHere
 
-from boostfeat.core.processes import Workers
+from boostfeat.compare.job_processes import Workers
 
 
 @pytest.fixture(autouse=True, scope="module")

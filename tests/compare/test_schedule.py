@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from boostfeat.compare.job_processes import Job
 from boostfeat.compare.tasks import AnyPlan, Schedule, Task
-from boostfeat.core.processes import Job
 
 pytestmark = pytest.mark.quick
 

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from ...compare.comparison_options import CompareOptions, as_words, numbered
+from ...compare.job_processes import Workers
 from ...compare.runner import Comparison, Folder, described, keep_scores, settings
 from ...compare.systems import Report, System, boost_options, first_of_grid, parse_systems, split_changes
 from ...compare.table import Results
@@ -25,7 +26,6 @@ from ...compare.tasks import AnyPlan, Schedule, Task, Watch, scores_of
 from ...core.arrays import I64, offsets
 from ...core.errors import InputError
 from ...core.files import digest_lines, only_writer
-from ...core.processes import Workers
 from ...core.strict_json import object_of, read_json, write_json
 from ...features.feature_maker import FeatureMaker
 from ...lists.choices import Scorer, best_choice, decoder_choice, oracle_choice

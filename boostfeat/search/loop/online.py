@@ -19,10 +19,10 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
+from ...compare.job_processes import Worker
 from ...core.arrays import F64, I64, U8, Array
 from ...core.errors import FormatError, InputError
 from ...core.files import atomic_path
-from ...core.processes import Worker
 from ...features.feature_maker import plan_of, with_plan
 from ...features.featurizing import featurize
 from ...features.plan import FeaturePlan, product_name

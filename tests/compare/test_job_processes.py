@@ -11,9 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from boostfeat.compare import job_processes
+from boostfeat.compare.job_processes import Job, Workers
 from boostfeat.core import processes
 from boostfeat.core.errors import InputError
-from boostfeat.core.processes import Job, Workers, peak_mb, usable_cores
+from boostfeat.core.processes import peak_mb, usable_cores
 
 pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")]
 
@@ -21,7 +23,7 @@ pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:.*fork.*:Dep
 @pytest.fixture(autouse=True)
 def _quick_start(monkeypatch):
     """A fork starts at once; what is tested is the same."""
-    monkeypatch.setattr(processes, "START", "fork")
+    monkeypatch.setattr(job_processes, "START", "fork")
 
 
 def square(x: int, *, report: Callable[[str], None]) -> int:
@@ -88,7 +90,7 @@ def test_workers_stay_for_the_next_job():
 
 def test_workers_without_work_end_by_themselves(monkeypatch):
     """Nothing in them goes on: they need not be killed."""
-    codes, close = [], processes.Worker.close
+    codes, close = [], job_processes.Worker.close
 
     def told(worker):
         worker.pipe.send(None)
@@ -96,7 +98,7 @@ def test_workers_without_work_end_by_themselves(monkeypatch):
         codes.append(worker.process.exitcode)
         close(worker)
 
-    monkeypatch.setattr(processes.Worker, "close", told)
+    monkeypatch.setattr(job_processes.Worker, "close", told)
     run(Calls(process, ()))
     assert codes == [0]
 
