@@ -167,11 +167,7 @@ class PlainModel:
                     self._add_columns(template, template.call(hyp.words, [unit.tgt for unit in hyp.units]), [hyp])
             elif "hypothesis" in template.reads:
                 for hyp in hyps:
-                    values = {
-                        "hypothesis": hyp.words,
-                        "sentence": tuple(words_of_text(source)),
-                        "clusters": self.data["clusters"],
-                    }
+                    values = {"hypothesis": hyp.words, "sentence": sentence, **self.shared}
                     self._add(hyp, self._weighed(template, template.call(*[values[a] for a in template.arguments])))
             else:
                 self._add_units(template, hyps)
@@ -254,7 +250,7 @@ class PlainModel:
         for unit in hyp.units:
             features = unit.arguments["unit_features"]
             total += unit.score + self._linear(features)
-            if not self.kept:
+            if not (self.kept or self.data["trees"]):
                 continue
             x = {**features, **unit.tested}
             for name, (a, b) in self.products.items():

@@ -115,9 +115,13 @@ def test_augment_and_export_compute_them(boostfeat, stores, model, tmp_path):
 
 
 def test_a_list_without_what_templates_need_is_refused_by_name(boostfeat, stores, model, tmp_path):
+    names = read_store(stores / "test.nbest").feature_names
+    hyp = {"text": "b", "features": dict.fromkeys(names, -1.0)}
     (tmp_path / "plain.jsonl").write_text(
-        '{"boostfeat": "nbest/1", "hyp_features": ["LM0"]}\n'
-        '{"id": 0, "source": "a", "hyps": [{"text": "b", "features": {"LM0": -1}}]}\n'
+        json.dumps({"boostfeat": "nbest/1", "hyp_features": names})
+        + "\n"
+        + json.dumps({"id": 0, "source": "a", "hyps": [hyp]})
+        + "\n"
     )
     assert boostfeat("import", tmp_path / "plain.jsonl", "-o", tmp_path / "plain.nbest", "-q")[0] == 0
     code, out, err = boostfeat("rerank", tmp_path / "plain.nbest", "-m", model)

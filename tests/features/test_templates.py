@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ import pytest
 import sklearn.decomposition
 from synthetic import SyntheticOptions, synthetic_nbest
 
-import boostfeat.features
 from boostfeat.boosting.first_gradient import first_gradient
 from boostfeat.core.errors import InputError
 from boostfeat.features import (
@@ -34,12 +32,11 @@ from boostfeat.features.clusters import learn_clusters, read_clusters
 from boostfeat.features.lexicon import Bitext
 from boostfeat.features.phrase_table import read_phrase_counts
 from boostfeat.features.products import add_products, choose_products
-from boostfeat.features.registry import ARGUMENTS, missing
+from boostfeat.features.registry import missing
 from boostfeat.formats import read_all
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, SparseRows, strings
 from boostfeat.lists.words import tokenise
-from boostfeat.rerank.reranker import one_list
 
 SOURCE = ["se on iso talo .", "talo 7 !"]
 
@@ -734,34 +731,6 @@ def test_user_templates():
         template("bad")(lambda *, moon: {})
 
 
-def test_every_template_is_one_function():
-    """The one Python form of each; those in C are listed beside them, and no other module computes features of theirs."""
-    forms = {name: t.compute for name, t in TEMPLATES.items()}
-    assert len(set(forms.values())) == len(forms)
-    assert {t.compute.__module__.rpartition(".")[0] for t in TEMPLATES.values()} == {"boostfeat.features.templates"}
-    assert {argument for t in TEMPLATES.values() for argument in t.arguments} == set(ARGUMENTS)
-    package = Path(boostfeat.features.__file__).parent
-    prefixes = {name.partition(".")[0] for t in TEMPLATES.values() if isinstance(t.columns, tuple) for name in t.columns}
-    for path in package.glob("*.py"):
-        text = path.read_text()
-        for prefix in prefixes - {
-            "lm",
-            "list",
-            "place",
-            "source",
-            "word",
-            "links",
-            "num",
-            "size",
-            "pos",
-            "un",
-            "hyp",
-            "al",
-            "count",
-        }:
-            assert f'"{prefix}.' not in text or path.name == "known_words.py", (path, prefix)
-
-
 def test_the_sets_are_in_the_registry():
     assert {name for names in SETS.values() for name in names} <= set(TEMPLATES)
     assert all(t.name == name and t.summary for name, t in TEMPLATES.items())
@@ -769,11 +738,8 @@ def test_the_sets_are_in_the_registry():
 
 def test_word_classes_by_hand() -> None:
     """n-grams, reordering and links of classes; words that no cluster has are of class 0."""
-    units = [
-        {"features": {"lm": -1.0}, "src": (0, 1), "tgt": (0, 2), "align": "0-1"},
-        {"features": {"lm": -1.0}, "src": (1, 2), "tgt": (2, 3), "align": "0-0"},
-    ]
-    raw = one_list([{"text": "the house stands", "features": {}, "units": units}], source="talo seisoo")
+    units = [unit((0, 1), (0, 2), "0-1"), unit((1, 2), (2, 3), "0-0")]
+    raw = build([HypRecord(0, "the house stands", "h", units=units)], ["talo seisoo"], 1)
     clusters = Clusters({"talo": "1", "seisoo": "2"}, {"the": "5", "house": "6"})
     made, _ = featurize(raw, replace(FeaturePlan.of("cb,co,cc", min_count=1), clusters=clusters))
     found = dict(zip(made.sparse_names.to_pylist(), made.global_sparse.toarray()[0].tolist(), strict=True))
@@ -781,8 +747,8 @@ def test_word_classes_by_hand() -> None:
         *("cb:<s>|5", "cb:5|6", "cb:6|0", "cb:0|</s>"),
         *("cb:<s>|5|6", "cb:5|6|0"),  # not 6|0|</s>: the last unit's own word is 0 alone
     }
-    no_words = {"features": {"lm": -1.0}, "src": (2, 3), "tgt": (3, 3), "align": ""}  # a phrase that is left out joins nothing
-    raw = one_list([{"text": "the house stands", "features": {}, "units": [*units, no_words]}], source="talo seisoo nyt")
+    units.append(unit((2, 3), (3, 3), ""))  # a phrase that is left out joins nothing
+    raw = build([HypRecord(0, "the house stands", "h", units=units)], ["talo seisoo nyt"], 1)
     silent, _ = featurize(raw, replace(FeaturePlan.of("cb", min_count=1), clusters=clusters))
     assert set(silent.sparse_names.to_pylist()) == {"cb:<s>|5", "cb:5|6", "cb:6|0", "cb:<s>|5|6", "cb:5|6|0"}
     assert {name for name in found if name.startswith("cc:")} == {"cc:1|6|-<s>", "cc:1|6|+2", "cc:2|0|-1", "cc:2|0|+</s>"}

@@ -48,7 +48,7 @@ def writing(inputs: Path, out: Path) -> dict[str, list[object]]:
         "export": ["export", model, "--to", "nbest", "--list", dev, "-o", out / "list.moses"],
         "compare": ["compare", *three, "--systems", "decoder", "--trials", 5, "-o", out],
         "rerank": ["rerank", dev, "-m", model, "-o", out / "best"],
-        **{f"export {to}": ["export", model, "--to", to, "-o", out / "model"] for to in EXPORTERS if to != "nbest"},
+        **{f"export {to}": ["export", model, "--to", to, "-o", out / f"model.{to}"] for to in EXPORTERS if to != "nbest"},
     }
 
 
@@ -81,11 +81,11 @@ def test_no_room_for_a_treelite_checkpoint(boostfeat, inputs, tmp_path):
     """Room for the note beside it: treelite itself says nothing."""
     words = writing(inputs, tmp_path)["export treelite"]
     assert boostfeat(*words)[0] == 0
-    note, checkpoint = ((tmp_path / name).stat().st_size for name in ("model.json", "model"))
+    note, checkpoint = ((tmp_path / name).stat().st_size for name in ("model.treelite.json", "model.treelite"))
     assert note < checkpoint
     with no_file_above(note):
         assert boostfeat(*words)[0] == 2
-    assert (tmp_path / "model").stat().st_size == checkpoint
+    assert (tmp_path / "model.treelite").stat().st_size == checkpoint
 
 
 may_mount = pytest.mark.skipif(
