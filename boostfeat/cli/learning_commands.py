@@ -421,7 +421,9 @@ def induce(o: InduceFlags) -> None:
     so_far = Model.load(partial) if o.resume and partial.exists() else None
     start = Model.load(o.init) if o.init else None
     dev, held_out = o.read_lists()
-    options = with_gain_of(dev, options)
+    if "gain" not in o.of_boosting and with_gain_of(dev, options) != options:
+        options = with_gain_of(dev, options)
+        o.say(f"the lists have no references: learning from the quality column {options.gain}")
     features = _features(o, dev, held_out, options, start, so_far)
     dev, held_out, plan = features.dev, features.select, features.plan
     for warning in (*range_warnings(dev).values(), *filter(None, [lost_ranking(dev)])):

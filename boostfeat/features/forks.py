@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from ..core.errors import InputError
@@ -35,7 +36,7 @@ def in_forks(task: Callable[[T], U], items: Sequence[T], processes: int) -> list
             results[ticket[0]] = task(items[ticket[0]])
         return results
 
-    forks = list[tuple[int, int]]()
+    forks = list[tuple[int, Connection]]()
     try:
         for _ in range(min(processes, len(items)) - 1):
             forks.append(_fork(work))
@@ -45,39 +46,37 @@ def in_forks(task: Callable[[T], U], items: Sequence[T], processes: int) -> list
     finally:
         os.close(tickets)
         for pid, pipe in forks:
-            os.close(pipe)
+            pipe.close()
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)  # it has answered, or nobody wants to know
             os.waitpid(pid, 0)
     return [results[k] for k in range(len(items))]
 
 
-def _result(pipe: int) -> Any:
+def _result(pipe: Connection) -> Any:
     """Read the result of a fork, or raise its error."""
     try:
-        with open(pipe, "rb", closefd=False) as stream:
-            answer = pickle.load(stream)
-    except (EOFError, pickle.UnpicklingError):
+        answer = pipe.recv()
+    except EOFError:
         raise InputError("a process of this one ended early; is there enough memory?") from None
     if isinstance(answer, Exception):
         raise answer
     return answer
 
 
-def _fork(work: Callable[[], Any]) -> tuple[int, int]:
+def _fork(work: Callable[[], Any]) -> tuple[int, Connection]:
     """Start a process that works; return its id, and a pipe to read the result or the error from."""
-    ours, theirs = os.pipe()
+    ours, theirs = Pipe(duplex=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads, whose locks the work does not use
         pid = os.fork()
     if pid:
-        os.close(theirs)
+        theirs.close()
         return pid, ours
     with contextlib.suppress(BaseException):
         try:
             answer = work()
         except Exception as error:
             answer = error
-        with open(theirs, "wb") as stream:
-            pickle.dump(answer, stream, pickle.HIGHEST_PROTOCOL)
+        theirs.send(answer)
     os._exit(0)

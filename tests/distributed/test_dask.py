@@ -297,7 +297,7 @@ def test_an_interrupted_round_ends_at_once_and_leaves_no_process(stores, tmp_pat
 @pytest.mark.parametrize(
     ("flags", "line"),
     [
-        (["induce", "--graphs", "sg.gz"], "--graphs: --engine dask does not take it"),
+        (["induce", "--graphs", "sg.gz"], "--graphs does not go with --engine dask"),
         (["induce", "--engine", "local", "--set", "workers=2"], "--set workers does nothing without --engine dask; leave it out"),
         (["induce", "--engine", "spark"], "unknown engine 'spark': expected one of local, dask"),
         (

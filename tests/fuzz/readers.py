@@ -31,7 +31,7 @@ from toy_systems import random_model, random_ngrams, random_pairs, write_system
 from boostfeat import formats
 from boostfeat.compare.runner import Folder
 from boostfeat.compare.systems import SYSTEMS
-from boostfeat.compare.tasks import Fitted, KeptFits, key_of
+from boostfeat.compare.tasks import SUFFIX, Fitted, KeptFits, key_of
 from boostfeat.core.arrays import F64
 from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
@@ -598,7 +598,7 @@ def of_run(file: str, obj: Any) -> Reader:
 def kept_fit(path: str) -> Fitted | None:
     """A fit in a comparison's folder: where it is damaged, it is made again."""
     kept = KeptFits(Path(path).parent)
-    link = kept.path(key_of(KEPT_FIT["made_from"]))
+    link = kept.folder / f"{key_of(KEPT_FIT['made_from'])}{SUFFIX}"
     if not link.exists():
         link.symlink_to(path)
     return kept.find(KEPT_FIT["made_from"])

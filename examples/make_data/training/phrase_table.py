@@ -71,6 +71,12 @@ def link_text(mask: int) -> str:
     return " ".join(f"{bit % LONGEST}-{bit // LONGEST}" for bit in range(mask.bit_length()) if mask >> bit & 1)
 
 
+def _texts(words: Words) -> list[str]:
+    """Return each row's words in one string."""
+    names, cuts = np.array(words.names.to_pylist(), object), words.ptr
+    return [" ".join(names[words.ids[cuts[k] : cuts[k + 1]]]) for k in range(len(words))]
+
+
 def make_phrase_table(bitext: Bitext, *, max_length: int = 7) -> PhraseTable:
     """Extract and score:  p(s|t) = n(s,t) / n(t);  of a pair's alignments the most frequent one gives the lexical weights."""
     found = extract(bitext, max_length=max_length)
@@ -82,8 +88,7 @@ def make_phrase_table(bitext: Bitext, *, max_length: int = 7) -> PhraseTable:
     words = _words(src[first], bitext.src), _words(tgt[first], bitext.tgt)
     src_given_tgt, tgt_given_src = _lexical_weights(bitext, *words, links)
     table = PhraseTable(
-        words[0].joined().to_pylist(),
-        words[1].joined().to_pylist(),
+        *map(_texts, words),
         np.stack([n_pair / n_tgt, src_given_tgt, n_pair / n_src, tgt_given_src], axis=1),
         links,
         np.stack(counts, axis=1),
