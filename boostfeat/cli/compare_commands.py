@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..compare.comparison_options import DECODE, CompareOptions, DecodedFiles, as_words, numbered
-from ..compare.paper_page import write_page
+from ..compare.paper_page import FINDINGS, finding_rows, write_page
 from ..compare.papers import bitext_options, paper_of, paper_options
 from ..compare.runner import Folder, all_systems
 from ..compare.runner import compare as run_comparison
@@ -206,8 +206,9 @@ def replicate(o: ReplicateFlags) -> None:
         folder = f"{o.output}/{name}"
         more[name] = Folder(Path(folder)), o.compared({**paths, "dev": path}, folder, bitext_options(job, options))
     page = write_page(Folder(Path(o.output)), job, results, more)
-    text = "\n\n".join(f"{t['title']}\n{table(t['rows'], header=t['header'])}" for t in page["tables"])
-    o.emit({"output": o.output, **page}, text)
+    findings = table(finding_rows(page["findings"]), header=FINDINGS, right=())
+    tables = (f"{t['title']}\n{table(t['rows'], header=t['header'])}" for t in page["tables"])
+    o.emit({"output": o.output, **page}, "\n\n".join([page["question"] + "\n" + findings, *tables]))
     o.say(f"{o.output}/paper.md in {o.seconds:.1f} s; 'boostfeat report {o.output}' draws it")
 
 

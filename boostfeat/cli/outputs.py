@@ -96,7 +96,7 @@ def _kind_found(path: str) -> str:
 def _check_run(command: str, path: str) -> None:
     config = read_json(Path(path) / "config.json") if os.path.isdir(path) else None
     kind = str(config.get("boostfeat", "")).partition("/")[0] if isinstance(config, dict) else ""
-    if kind in RUNS and kind != command:
+    if kind in RUNS and kind != {"replicate": "compare"}.get(command, command):  # a comparison as well
         raise InputError(f"-o {path}: expected a new folder or one of {command}, found a run of {kind}; choose another output")
 
 

@@ -28,6 +28,7 @@ from ..model.units import UnitSpace
 from ..tuners import tuner_class
 from ..tuners.base import Run
 from .comparison_options import PRESETS
+from .findings import outcomes
 from .papers import Paper, PaperTable
 from .runner import Folder
 from .table import markdown, same_rows
@@ -37,6 +38,7 @@ Cells = tuple[list[str], list[list[str]]]  # header, rows
 SIZES = (1, 10, 30, 100, 500, 1000, 10_000, 50_000, 100_000)
 TREES = 4  # shown of Figure 2
 WORDS = 3  # shown of Table 7
+FINDINGS = ["finding", "the paper", "here", "test", "verdict"]  # header of their table
 FEW_UNITS = (2, 8)  # of the hypothesis of Figure 1; fewer are better
 
 
@@ -68,6 +70,12 @@ class Page:
     def metric(self) -> str:
         return str(self.results[0]["metric"])
 
+    @property
+    def baseline(self) -> str:
+        """The label of the row that p-values are against."""
+        name = self.config["options"]["baseline"]
+        return next((label for label, system in self.paper.rows.items() if system == name), name)
+
     @cached_property
     def tests(self) -> list[str]:
         return list(self.results[0].get("tests") or ["test"])
@@ -95,7 +103,11 @@ def _by_test(head: str, cell: Callable[[Row], str]) -> Column:
 
 
 def _features(row: Row, metric: str) -> list[tuple[str, str]]:
-    return [("features", f"{row['features'] - row['trees']} + {row['trees']} trees" if row["trees"] else str(row["features"]))]
+    if not row["trees"]:
+        return [("features", str(row["features"]))]
+    chosen = {**row["options"], **row["chosen"]}
+    kind = f" of {chosen.get('max_leaves', '?')} leaves, {chosen.get('leaves', '?')}"
+    return [("features", f"{row['features'] - row['trees']} + {row['trees']} trees{kind}")]
 
 
 def _test(row: Row, metric: str) -> list[tuple[str, str]]:
@@ -132,7 +144,7 @@ def systems(page: Page, table: PaperTable) -> Cells:
     header, rows = ["system"], []
     for label, row in page.rows(table).items():
         cells = [pair for name in table.columns for pair in COLUMNS[name](row, page.metric)]
-        header = ["system", *(heading for heading, _ in cells)]
+        header = ["system", *(f"{h} against {page.baseline}" if h.endswith(" p") else h for h, _ in cells)]
         rows.append([label, *(cell for _, cell in cells)])
     return header, rows
 
@@ -350,17 +362,56 @@ def write_page(
     page = Page(folder, paper, results, _config(folder), more)
     tables = []
     for table in paper.tables:
-        header, rows = KINDS[table.kind](page, table)
-        about = {"title": table.title, "kind": table.kind, "finding": table.finding, "differs": [*table.differs, *table.searched]}
+        header, rows = with_numbers(table, *KINDS[table.kind](page, table))
+        about = {name: getattr(table, name) for name in ("title", "kind", "finding")}
+        about["panels"] = [list(panel) for panel in table.panels]
         drawn = {"system": page.row(table.rows[0])["name"]} if table.kind == "trees" else {}
-        tables.append({**about, **drawn, "header": header, "rows": rows})
-    rows_are = {label: page.row(label)["name"] for label in paper.rows}
-    same = [f"{a} and {b} are one run." for a, b in same_rows(results)]
-    data = {"title": paper.title, "rows": rows_are, "tables": tables, "differs": [*paper.differs, *same]}
+        tables.append({**about, **drawn, "differs": [*table.differs, *table.searched], "header": header, "rows": rows})
+    findings = []
+    for finding in paper.findings:
+        of, over = page.row(finding.of), page.row(finding.over)
+        here = outcomes(finding, of, over, folder.path, page.config, page.tests)
+        findings.append({"says": finding.says, "paper": finding.paper, "here": msgspec.to_builtins(here)})
+    data = {
+        "title": paper.title,
+        "question": paper.question,
+        "findings": findings,
+        "rows": {label: page.row(label)["name"] for label in paper.rows},
+        "tables": tables,
+        "differs": [*paper.differs, *(f"{a} and {b} are one run." for a, b in same_rows(results))],
+    }
     write_json(folder.path / "paper.json", data)
     with open_output(folder.path / "paper.md") as stream:
         stream.write(page_text(data, page.config["command"]).encode())
     return data
+
+
+def with_numbers(table: PaperTable, header: list[str], rows: list[list[str]]) -> Cells:
+    """Return a table with the paper's numbers in columns of their own; rows that only the paper has come last."""
+    if not table.paper:
+        return header, rows
+    numbers = {**table.paper}
+    out = []
+    for row in rows:
+        key = next((key for key in (" / ".join(row[:2]), row[0]) if key in numbers), "")
+        out.append([*row, *(table.paper[key] if key else [""] * len(table.paper_columns))])
+        numbers.pop(key, None)
+    only = [[*key.split(" / ", 1), *[""] * len(header)][: len(header)] for key in numbers]
+    out += [[*row, *values] for row, values in zip(only, numbers.values(), strict=True)]
+    return [*header, *(f"paper: {name}" for name in table.paper_columns)], out
+
+
+def finding_rows(findings: Sequence[Row]) -> list[list[str]]:
+    """Return a line for each finding and list: what the paper says, its numbers, ours, the test and the verdict."""
+    return [[f["says"], f["paper"], *outcome_cells(here)] for f in findings for here in f["here"]]
+
+
+def outcome_cells(here: Row) -> list[str]:
+    """Return a difference with its error and list, the test with its p, and the verdict."""
+    error = "" if here["error"] is None else f" ± {here['error']:.2f}"
+    on = f" ({here['on']})" if here["on"] else ""
+    p = "" if here["p"] is None else f", p = {here['p']:.4f}"
+    return [f"{here['difference']:+.2f}{error}{on}", f"{here['test']}{p}", here["verdict"]]
 
 
 def _config(folder: Folder) -> dict[str, Any]:
@@ -370,7 +421,12 @@ def _config(folder: Folder) -> dict[str, Any]:
 
 def page_text(data: Mapping[str, Any], command: str) -> str:
     """The page as Markdown."""
-    parts = [f"# {data['title']}\n", "The paper's tables and figures from our own runs.\n", f"    {command}\n"]
+    parts = [
+        f"# {data['title']}\n",
+        f"{data['question']}\n",
+        markdown(FINDINGS, finding_rows(data["findings"])),
+        f"    {command}\n",
+    ]
     for table in data["tables"]:
         parts += [
             f"## {table['title']}\n",

@@ -14,6 +14,18 @@ from ..core.errors import unknown_name
 from .comparison_options import CompareOptions
 
 
+class Finding(msgspec.Struct, frozen=True):
+    """A sentence of a paper that can be tested: a row is above another, or near it, or its curve is calmer."""
+
+    says: str
+    of: str  # label of a row
+    over: str
+    paper: str  # the paper's own differences
+    kind: str = "above"  # or near; change, range, spread (of curves: lower), features (fewer)
+    on: str = "test"
+    metric: str = ""  # another than that of the comparison
+
+
 class PaperTable(msgspec.Struct, frozen=True):
     """A table or figure of a paper, by the rows and columns it has."""
 
@@ -24,12 +36,17 @@ class PaperTable(msgspec.Struct, frozen=True):
     columns: tuple[str, ...] = ()
     differs: tuple[str, ...] = ()  # settings of it that are not the paper's
     searched: tuple[str, ...] = ()  # settings that --quick replaces
+    paper_columns: tuple[str, ...] = ()
+    paper: dict[str, tuple[str, ...]] = {}  # the paper's numbers by the first cell of a row
+    panels: tuple[tuple[str, ...], ...] = ()  # rows whose curves are drawn on one axis
 
 
 class Paper(msgspec.Struct, frozen=True):
     """A paper's experiment: the rows that ``boostfeat replicate`` runs and the tables that it shows."""
 
     title: str
+    question: str
+    findings: tuple[Finding, ...]  # the first answers the question
     rows: dict[str, str]  # a label of the paper -> the name of a system
     options: dict[str, Any]  # of CompareOptions
     tables: tuple[PaperTable, ...]

@@ -61,6 +61,11 @@ VERSION = 1
 OWN = (BASE, INDUCED)  # sets of features that no list gets beforehand
 
 
+def file_of_run(first: str, run: int) -> str:
+    """Return the name of a model or of choices in another run than the first: x.json, x.run1.json, ..."""
+    return f"{first.removesuffix('.json')}.run{run}.json" if run else first
+
+
 def all_systems(options: CompareOptions, registry: Mapping[str, Template] = TEMPLATES) -> tuple[System, ...]:
     """Return the systems by name; with an ablation its rows, after those that are named."""
     if not options.ablation:
@@ -86,7 +91,7 @@ class Folder:
 
     def named(self, kind: str, system: System, run: int = 0) -> Path:
         """Return models/large_pro.json, models/large_pro.run1.json, ..."""
-        return self.path / kind / f"{system.slug}{f'.run{run}' if run else ''}.json"
+        return self.path / kind / file_of_run(f"{system.slug}.json", run)
 
     def list_of(self, feature_set: str, which: str, inputs: Mapping[str, Any]) -> str:
         return inputs[which]["path"] if feature_set in OWN else str(self.path / "features" / feature_set / f"{which}.nbest")

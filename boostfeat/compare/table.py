@@ -76,7 +76,7 @@ def tabulate(
             "method": system.method,
             "feature_set": system.feature_set,
             "level": system.level,
-            "options": dict(system.changes),
+            "options": {**({"leaves": system.leaves} if system.leaves else {}), **system.changes},
             "features": state["features"],
             "active": state.get("active"),
             "trees": state["trees"],

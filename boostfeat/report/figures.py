@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Any
 
 from ..compare.intervals import GREY, PALETTE, colours
@@ -42,12 +42,14 @@ def figures(data: dict[str, Any]) -> dict[str, Figure]:
     if metric["references"]:
         out["ratios"] = ratios(data["lengths"])
         out["shifts"] = shifts(data["lengths"], colour)
-    out |= {f"strategy-{k}": strategy(row) for k, row in enumerate(data["experiments"]["strategies"])}
+    tables = (data["paper"] or {}).get("tables", ())
+    strategies = {row["name"]: row for row in data["experiments"]["strategies"]}
+    panels = next((table["panels"] for table in tables if table["panels"]), [list(strategies)] if strategies else [])
+    for k, panel in enumerate(panels):
+        out[f"strategy-{k}"] = overlay([strategies[name] for name in panel if name in strategies], f"dev {metric['title']}")
     if data["experiments"]["spreads"]:
-        out["spread"] = spreads(data["experiments"]["spreads"])
-    for table in (data["paper"] or {}).get("tables", ()):
-        if table["kind"] == "sizes":
-            out["sizes"] = sizes(table)
+        out["spread"] = overlay(data["experiments"]["spreads"], "spread of scores, mean ± sd")
+    out |= {f"sizes-{k}": sizes(table) for k, table in enumerate(tables) if table["kind"] == "sizes"}
     return out
 
 
@@ -256,34 +258,31 @@ def shifts(lengths: dict[str, Any], colour: dict[str, str]) -> Figure:
                    shapes=[_line(7.5)], legend=1.02, xaxis={"type": "category"}, yaxis={"rangemode": "tozero"})  # fmt: skip
 
 
-def strategy(row: dict[str, Any]) -> Figure:
-    """Draw BLEU of oracle, best and prediction by epoch [E12 figures 1 to 6]."""
-    history = row["history"]
-    look = {"oracle": (UP, "dot"), "dev": (PALETTE[1], "solid"), "select": (PALETTE[0], "solid"), "prediction": (DOWN, "dot")}
-    epochs = [r.get("epoch") for r in history]
-    found = {name: [r.get(name) for r in history] for name in look if any(name in r for r in history)}
-    traces = [_lines(epochs, values, name, look[name][0], dash=look[name][1]) for name, values in found.items()]
-    return _figure(traces, height=240, x="epoch", xaxis=_counting(len(history)), hovermode="x unified", legend=1.02,
-                   margin=(10, 10, 24, 44))  # fmt: skip
+def overlay(curves: list[dict[str, Any]], title: str) -> Figure:
+    """Draw curves by epoch on one axis as the papers do: bars go from prediction to oracle, or over the deviation of a spread;
+    bands are the standard deviation over seeds [E12 figures 1 to 6, EMR13 section 6].
+    """
+    traces: list[dict[str, Any]] = []
+    for curve, shade, dash in zip(curves, cycle(PALETTE), cycle(("solid", "dash", "dot", "dashdot"))):
+        x, y = curve["at"], curve["y"]
+        if any(curve["band"]):
+            edges = [[v + sign * b for v, b in zip(y, curve["band"], strict=True)] for sign in (1, -1)]
+            how = {"type": "scatter", "mode": "lines", "x": x, "line": {"width": 0}, "showlegend": False, "hoverinfo": "skip"}
+            traces += [{**how, "y": edges[0]}, {**how, "y": edges[1], "fill": "tonexty", "fillcolor": f"{shade}33"}]
+        up, down = ([abs(end - v) for v, end in zip(y, curve[side], strict=True)] for side in ("high", "low"))
+        bars = {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1, "width": 3, "color": shade}
+        traces.append(_lines(x, y, curve["name"], shade, dash=dash, mode="lines+markers", error_y=bars))
+    xaxis = _counting(max(len(curve["at"]) for curve in curves))
+    return _figure(traces, height=380, x="epoch", y=title, xaxis=xaxis, hovermode="x unified", legend=1.02)
 
 
 def sizes(table: dict[str, Any]) -> Figure:
-    """Draw the oracle among the first k of every list [E12 Table 2]."""
-    k, oracle = ([float(row[c]) for row in table["rows"]] for c in (0, 1))
-    hover = "first %{x}: %{y:.2f}<extra></extra>"
-    trace = _lines(k, oracle, "", PALETTE[1], mode="lines+markers") | {"hovertemplate": hover}
+    """Draw the oracle among the first k of every list, beside the paper's [E12 Table 2]."""
+    traces = []
+    for c, (name, shade) in enumerate(zip(table["header"][1:], cycle((PALETTE[1], GREY, *PALETTE[2:]))), 1):
+        rows = [row for row in table["rows"] if row[c]]
+        points = [float(row[0]) for row in rows], [float(row[c]) for row in rows]
+        traces.append(_lines(*points, name, shade, mode="lines+markers", dash="solid" if c == 1 else "dot"))
+    k = [float(row[0]) for row in table["rows"]]
     xaxis = {"type": "log", "tickvals": k, "ticktext": [f"{n:,.0f}" for n in k]}
-    return _figure([trace], height=260, x="hypotheses of a list", y=table["header"][1], margin=(10, 10, 14, 48), xaxis=xaxis)
-
-
-def spreads(rows: list[dict[str, Any]]) -> Figure:
-    """Draw mean ± sd of w·(f(y+) − f(y_w)) by epoch: RM bounds it, MIRA does not [EMR13 section 6]."""
-    shades = [PALETTE[k % len(PALETTE)] for k in range(len(rows))]
-    traces = [
-        _lines(r["at"], r["mean"], r["name"], shade, mode="lines+markers",
-               error_y={"type": "data", "array": r["sd"], "thickness": 1, "width": 3, "color": shade})
-        for r, shade in zip(rows, shades, strict=True)
-    ]  # fmt: skip
-    xaxis = _counting(max(len(r["at"]) for r in rows))
-    return _figure(traces, height=380, x="epoch", y="spread of scores, mean ± sd", xaxis=xaxis, hovermode="x unified",
-                   legend=1.02)  # fmt: skip
+    return _figure(traces, height=300, x="hypotheses of a list", y="BLEU of the oracle", legend=1.02, xaxis=xaxis)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -296,14 +297,28 @@ def experiments(run: FinishedRun) -> dict[str, Any]:
     labels = {name: label for label, name in (run.paper or {}).get("rows", {}).items()}
     strategies, spreads = [], []
     for s in run.systems:
-        history = list(s.model.history) if s.model else []
-        if s.model and any("oracle" in row for row in history):
-            sides = {"oracle": s.model.config.get("oracle", "best gain"), "prediction": s.model.config.get("prediction", "best")}
-            strategies.append({"name": labels.get(s.name, s.name), **sides, "history": history})
-        if any("spread_mean" in row for row in history):
-            curve = {k: [row.get(f"spread_{k}") for row in history] for k in ("mean", "sd")}
-            spreads.append({"name": labels.get(s.name, s.name), "at": [row.get("epoch") for row in history], **curve})
+        if not any("oracle" in row or "spread_mean" in row for row in (s.model.history if s.model else ())):
+            continue
+        name, histories = labels.get(s.name, s.name), run.histories(s)
+        if curve := _curve(name, histories, "dev", "prediction", "oracle"):
+            strategies.append(curve)
+        ends = [[{**r, "low": r["spread_mean"] - r["spread_sd"], "high": r["spread_mean"] + r["spread_sd"]}
+                 for r in history if "spread_mean" in r] for history in histories]  # fmt: skip
+        if curve := _curve(name, ends, "spread_mean", "low", "high"):
+            spreads.append(curve)
     return {"strategies": strategies, "spreads": spreads}
+
+
+def _curve(name: str, histories: Sequence[Sequence[Mapping[str, Any]]], *keys: str) -> dict[str, Any] | None:
+    """Return the means over runs of a value and of the ends of its bar by epoch, and the deviation of the value over runs."""
+    n = min((sum(all(key in row for key in keys) for row in history) for history in histories), default=0)
+    if not n:
+        return None
+    values = np.array([[[row[key] for key in keys] for row in history[:n]] for history in histories])  # [runs, epochs, 3]
+    y, low, high = values.mean(axis=0).T
+    band = values[:, :, 0].std(axis=0, ddof=1) if len(values) > 1 else np.zeros(n)
+    parts = {"y": y, "low": low, "high": high, "band": band}
+    return {"name": name, "at": [row["epoch"] for row in histories[0][:n]], **{k: rounded(v, 4) for k, v in parts.items()}}
 
 
 def reproduction(run: FinishedRun) -> dict[str, Any]:

@@ -64,6 +64,9 @@
     div.style.height = `${layout.height}px`; // plotly's own resizing takes the element's
     const config = { responsive: true, displaylogo: false, displayModeBar: false, locale: "en" };
     await Plotly.newPlot(div, data, { ...layout, template: template(), autosize: true, dragmode: false }, config);
+    const save = make("button", { type: "button", class: "save", title: "Save this figure as SVG" }, "SVG");
+    save.addEventListener("click", () => Plotly.downloadImage(div, { format: "svg", width: div.clientWidth, height: layout.height, filename: div.dataset.figure }));
+    div.after(save);
     if (div.dataset.figure.startsWith("duel-"))
       div.on("plotly_click", (event) => browser.open(event.points[0].customdata));
   }
@@ -359,7 +362,7 @@
   prefersDark.addEventListener("change", () => setTheme());
   setTheme(remembered());
   for (const div of all(".plot")) seen.observe(div);
-  openTab(location.hash.slice(1) || "results", { push: false });
+  openTab(location.hash.slice(1), { push: false }); // the first where none is named
   addEventListener("hashchange", () => openTab(location.hash.slice(1), { push: false }));
   // plotly takes a second to start in a cold browser: not while the page opens, but before most people ask for it
   setTimeout(() => (window.requestIdleCallback ?? setTimeout)(() => loadPlotly()), 4000);

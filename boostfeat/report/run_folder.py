@@ -13,7 +13,8 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 from msgspec import Meta, Struct
 
-from ..compare.runner import VERSION
+from ..compare.findings import Outcome
+from ..compare.runner import VERSION, file_of_run
 from ..core.arrays import F64, I64, offsets
 from ..core.errors import FormatError, InputError, clip_json, refuse_newer
 from ..core.strict_json import load_json, typed
@@ -83,6 +84,12 @@ class _Config(Struct):
     versions: dict[str, str]
 
 
+class _Finding(Struct):
+    says: str
+    paper: str
+    here: list[Outcome]
+
+
 class _PaperTable(Struct):
     title: str
     kind: str
@@ -90,13 +97,16 @@ class _PaperTable(Struct):
     header: list[str]
     rows: list[list[str]]
     differs: list[str]
+    panels: list[list[str]]
     system: str | None = None
 
 
 class _Paper(Struct):
-    """The tables in paper.json."""
+    """The findings and tables in paper.json."""
 
     title: str
+    question: str
+    findings: list[_Finding]
     tables: list[_PaperTable]
     differs: list[str]
     rows: dict[str, str]
@@ -138,6 +148,14 @@ class FinishedRun:
 
     def system(self, name: str) -> FinishedSystem | None:
         return next((s for s in self.systems if s.name == name), None)
+
+    def histories(self, system: FinishedSystem) -> list[tuple[Mapping[str, Any], ...]]:
+        """Return what the models of all runs of a system say of their epochs."""
+        if system.model is None:
+            return []
+        names = [file_of_run(str(system.row.model), r) for r in range(1, len(system.row.runs))]
+        more = [_inside(self.folder, name) for name in names if (self.folder / name).exists()]
+        return [system.model.history, *(Model.load(file).history for file in more)]
 
     @property
     def linear(self) -> FinishedSystem:

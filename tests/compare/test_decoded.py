@@ -115,7 +115,9 @@ def test_nothing_is_done_twice(decoding, run, monkeypatch):
 def test_the_report_has_the_curves_of_online_runs(run):
     data = gather(load_run(run))
     assert [s["name"] for s in data["experiments"]["strategies"]] == SYSTEMS.split(",")[2:]
-    assert {"dev", "oracle", "prediction", "spread_mean"} <= set(data["experiments"]["strategies"][0]["history"][-1])
+    curve = data["experiments"]["strategies"][0]
+    assert all(low <= high for low, high in zip(curve["low"], curve["high"], strict=True))
+    assert len(curve["at"]) == len(curve["y"]) == len(curve["band"]) > 1
     assert [s["name"] for s in data["experiments"]["spreads"]] == SYSTEMS.split(",")[2:]
     assert data["results"][2]["p_stratified"] is not None
 

@@ -18,15 +18,16 @@ from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
 from boostfeat.compare import paper_page
 from boostfeat.compare.comparison_options import CompareOptions
-from boostfeat.compare.paper_page import COLUMNS, KINDS, Page, page_text, scores_by_test, write_page
-from boostfeat.compare.papers import Paper, PaperTable, bitext_options, method_of, paper_of, paper_options, papers
+from boostfeat.compare.findings import NOT_SHOWN, SHOWN, WITHIN, verdict_of
+from boostfeat.compare.paper_page import COLUMNS, KINDS, Page, page_text, scores_by_test, with_numbers, write_page
+from boostfeat.compare.papers import Finding, Paper, PaperTable, bitext_options, method_of, paper_of, paper_options, papers
 from boostfeat.compare.runner import Folder, all_systems
 from boostfeat.compare.systems import fit, parse_systems, stages
 from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.lists.choices import Scorer, oracle_choice
 from boostfeat.lists.nbest import strings
-from boostfeat.lists.store import write_store
+from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.effects import within_list_sd
 from boostfeat.model.model import Model
 from boostfeat.model.units import UnitSpace
@@ -50,7 +51,13 @@ def test_every_row_and_table_of_a_paper_is_one(name, quick):
         assert set(table.rows) <= set(paper.rows)
         assert set(table.columns) <= set(COLUMNS)
         assert table.finding
+        assert {len(values) for values in table.paper.values()} <= {len(table.paper_columns)}
     assert (options.search == "none") == quick
+    labels = {label for finding in paper.findings for label in (finding.of, finding.over)}
+    labels |= {label for table in paper.tables for panel in table.panels for label in panel}
+    assert labels <= set(paper.rows)
+    assert paper.findings[0].of in paper.rows
+    assert paper.question.endswith("?")
     if quick:  # no note on what is not done then
         notes = " ".join(note for table in paper.tables for note in (*table.differs, *table.searched))
         assert not re.search("20 epochs|20 random|three folds|2, 4 or 8|as select says", notes)
@@ -87,7 +94,7 @@ def result(name: str, bleu: float, ter: float, **more) -> dict:
 def handmade(tmp_path: Path, name: str) -> Page:
     paper = papers()[name]
     rows = [result(system, 30 + k, 60 - 2 * k) for k, system in enumerate(paper.rows.values())]
-    return Page(Folder(tmp_path), paper, rows, {"inputs": {}})
+    return Page(Folder(tmp_path), paper, rows, {"inputs": {}, "options": {"baseline": paper.rows["MERT"]}})
 
 
 @pytest.mark.quick
@@ -99,7 +106,7 @@ def test_columns_of_two_test_lists(tmp_path):
         "system": "MIRA", "features": "7", "dev BLEU": "36.00",
         "test BLEU": "31.00", "test2 BLEU": "33.00", "mean BLEU": "32.00", "test TER": "58.00", "test2 TER": "60.00",
         "test TER-BLEU": "27.00", "test2 TER-BLEU": "27.00", "test precision": "62.00", "test2 precision": "62.00",
-        "test BP": "0.500", "test2 BP": "0.500", "test p": "0.2500", "test2 p": "0.2500",
+        "test BP": "0.500", "test2 BP": "0.500", "test p against MERT": "0.2500", "test2 p against MERT": "0.2500",
         "epochs": "4", "seconds an epoch": "0.500", "seconds in all": "2.00",
     }  # fmt: skip
     one = {**page.results[0], "test": {"bleu": 9.0}}
@@ -183,7 +190,7 @@ def test_sizes_up_to_the_longest_list(dev, tmp_path):
 @pytest.mark.quick
 def test_curves_may_be_of_different_lengths(tmp_path):
     labels = ("LU/PB", "LU/C")
-    paper = Paper("", dict(zip(labels, ("pb", "c"), strict=True)), {"metric": "bleu"}, (), ())
+    paper = Paper("", "", (), dict(zip(labels, ("pb", "c"), strict=True)), {"metric": "bleu"}, (), ())
     for name, dev in (("pb", [30.0]), ("c", [31.0, 29.0, 30.0])):
         history = tuple({"dev": score, "prediction": score - 1, "oracle": score + 5} for score in dev)
         Model({}, config={"oracle": "lu", "prediction": name}, history=history).save(tmp_path / f"{name}.json")
@@ -203,6 +210,12 @@ def test_curves_may_be_of_different_lengths(tmp_path):
 
 SMALL = Paper(
     "A small paper",
+    "Is small good?",
+    (
+        Finding("RM is above LU", "RM", "LU/PB", "+0.1"),
+        Finding("RM is calmer", "RM", "LU/PB", "2 and 1", kind="spread"),
+        Finding("LU keeps fewer", "LU/PB", "+PT", "9 of 10", kind="features"),
+    ),
     {
         "boost-local": "boost-local:paper",
         "LU/PB": "base/mira:paper:lu-pb:epochs=3",
@@ -213,7 +226,7 @@ SMALL = Paper(
     (
         PaperTable("Figure 1", "sums", kind="units", rows=("boost-local",)),
         PaperTable("Figure 2", "trees", kind="trees", rows=("boost-local",)),
-        PaperTable("Sizes", "more is more", kind="sizes"),
+        PaperTable("Sizes", "more is more", kind="sizes", paper_columns=("cs",), paper={"10": ("7.5",), "500": ("9.5",)}),
         PaperTable("Curves", "swing", kind="curves"),
         PaperTable("Spread", "below 1", kind="spreads", rows=("RM", "LU/PB")),
         PaperTable("Overlap", "few", kind="overlap", rows=("+PT",)),
@@ -246,10 +259,16 @@ def page(tmp_path_factory) -> tuple[Path, dict]:
         model.save(folder.named("models", system))
         file = str(folder.named("models", system).relative_to(folder.path))
         active = sum(w != 0 for w in model.weights.values())
-        about = {"feature_set": system.feature_set, "features": active, "trees": 0}
+        choice = f"choices/{system.slug}.json"
+        about = {"feature_set": system.feature_set, "features": active, "trees": 0, "runs": [{}], "choice": choice}
+        if system.feature_set == "base":
+            chosen = {which: (model.predict(of) - of.hyp_ptr[:-1]).tolist() for which, of in lists.items()}
+            (folder.path / choice).write_text(json.dumps(chosen))
         results.append({"name": system.name, "metric": "bleu", "model": file, **about})
-    config = {"inputs": inputs, "options": {"seed": 0}, "version": "0", "command": "boostfeat replicate small"}
+    options = {"seed": 0, "baseline": "base-PRO"}
+    config = {"inputs": inputs, "options": options, "trials": 200, "version": "0", "command": "boostfeat replicate small"}
     (folder.path / "config.json").write_text(json.dumps(config))
+    (folder.path / "counts.json").write_text(json.dumps(results))
     return folder.path, write_page(folder, SMALL, results, {"bitext": (folder, results)})
 
 
@@ -269,6 +288,63 @@ def test_a_page_whole(page):
     check_golden({**page[1], "tables": found}, Path(__file__).parent / "paper.json", rel=2e-3)
 
 
+def test_findings_are_differences_with_their_errors_and_tests(page):
+    """Of scores on the test list, of curves by epoch, and of counts."""
+    folder, data = page
+    above, calmer, fewer = (finding["here"][0] for finding in data["findings"])
+    test = read_store(folder / "test.nbest")
+    score = {}
+    for name in ("base_rm_paper_epochs_3", "base_mira_paper_lu-pb_epochs_3"):
+        within = np.array(json.loads((folder / f"choices/{name}.json").read_text())["test"])
+        score[name] = Scorer(test).score(within + test.hyp_ptr[:-1], "bleu").score
+    rm, lu = score.values()
+    assert (above["on"], above["difference"]) == ("test", pytest.approx(rm - lu))
+    assert above["error"] > 0
+    assert above["test"] == "approximate randomisation"
+    assert 0 < above["p"] <= 1
+    assert calmer["test"] == "paired t-test over 3 epochs"
+    counts = {row["name"]: row["features"] for row in json.loads((folder / "counts.json").read_text())}
+    assert fewer["difference"] == counts["pt/adagrad:paper"] - counts["base/mira:paper:lu-pb:epochs=3"]
+    assert (fewer["error"], fewer["p"], fewer["verdict"]) == (None, None, SHOWN)
+    assert (
+        f"| RM is above LU | +0.1 | {above['difference']:+.2f} ± {above['error']:.2f} (test) |"
+        in (folder / "paper.md").read_text()
+    )
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("kind", "difference", "error", "p", "expected"),
+    [
+        ("above", 0.5, 0.2, 0.01, SHOWN),
+        ("above", -0.5, 0.2, 0.01, NOT_SHOWN),
+        ("above", 0.5, 0.4, 0.2, WITHIN),
+        ("above", -0.1, 0.4, 0.8, WITHIN),
+        ("near", -0.5, 0.2, 0.01, SHOWN),  # less than a point apart, in all likelihood
+        ("near", 1.5, 0.2, 0.01, NOT_SHOWN),
+        ("near", 0.5, 0.8, 0.6, WITHIN),
+        ("features", 3.0, None, None, SHOWN),
+        ("features", 0.0, None, None, NOT_SHOWN),
+    ],
+)
+def test_verdicts(kind, difference, error, p, expected):
+    assert verdict_of(kind, difference, error, p) == expected
+
+
+@pytest.mark.quick
+def test_numbers_of_the_paper_stand_beside_ours():
+    """By the first cell or the first two; rows that only the paper has come last."""
+    table = PaperTable("", "", paper_columns=("cs", "fr"), paper={"b / y": ("3", "4"), "a": ("1", "2"), "c / z": ("5", "6")})
+    header, rows = with_numbers(table, ["system", "on", "ours"], [["a", "x", "1.1"], ["b", "y", "3.1"], ["d", "x", "7"]])
+    assert header == ["system", "on", "ours", "paper: cs", "paper: fr"]
+    assert rows == [
+        ["a", "x", "1.1", "1", "2"],
+        ["b", "y", "3.1", "3", "4"],
+        ["d", "x", "7", "", ""],
+        ["c", "z", "", "5", "6"],
+    ]
+
+
 def test_local_values_sum_to_the_global_one(page):
     header, rows = cells_of(page, "Figure 1")
     assert 2 <= len(header) - 2 <= 8
@@ -286,7 +362,7 @@ def test_trees_come_as_rules_from_the_largest_effect(page):
 
 def test_oracles_rise_with_the_size_of_the_list(page):
     _, rows = cells_of(page, "Sizes")
-    assert [k for k, _ in rows] == ["1", "10", "12"]
+    assert [(k, paper) for k, _, paper in rows] == [("1", ""), ("10", "7.5"), ("12", ""), ("500", "9.5")]
     assert float(rows[0][1]) < float(rows[1][1]) <= float(rows[2][1])
 
 

@@ -218,6 +218,7 @@ RESULT = {
     "choice": "choices.json",
 }
 RESULTS = [RESULT, {**RESULT, "name": "x", "method": "pro", "model": "model.json"}]
+OUTCOME = {"on": "test", "difference": 0.5, "error": 0.2, "p": None, "test": "counts", "verdict": "shown"}
 RUN: dict[str, Any] = {
     "config.json": {
         "boostfeat": "compare/1",
@@ -230,6 +231,8 @@ RUN: dict[str, Any] = {
     "model.json": MODEL,
     "paper.json": {
         "title": "A paper",
+        "question": "Is it?",
+        "findings": [{"says": "It is", "paper": "+1", "here": [OUTCOME]}],
         "tables": [
             {
                 "title": "Table 1",
@@ -238,6 +241,7 @@ RUN: dict[str, Any] = {
                 "header": ["a", "b"],
                 "rows": [["x", "1"]],
                 "differs": ["lists"],
+                "panels": [["x"]],
             }
         ],
         "differs": ["other data"],

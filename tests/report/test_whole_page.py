@@ -132,7 +132,8 @@ def test_a_waterfall_is_drawn_and_told(gathered):
 
 
 def test_the_figure_of_a_papers_table():
-    table = {"kind": "sizes", "header": ["k", "BLEU"], "rows": [["1", "20.5"], ["1000", "40"]]}
+    rows = [["1", "20.5", "17.9"], ["1000", "40", ""], ["50000", "", "29.4"]]
+    table = {"kind": "sizes", "header": ["k", "BLEU", "paper: cs-en"], "rows": rows}
     check_golden({"sizes": sizes(table)}, HERE / "sizes.json")
 
 
