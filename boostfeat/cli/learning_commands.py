@@ -32,7 +32,7 @@ from ..lists.feature_range import learnable, lost_ranking, range_warnings
 from ..lists.merging import concat
 from ..lists.nbest import NBest
 from ..lists.store import read_store
-from ..metrics.metric import metric_of
+from ..metrics.metric import figure, metric_of
 from ..model.decision import ways_to_decide
 from ..model.model import Model
 from ..model.own_order import in_own_order, is_below_own_order
@@ -340,9 +340,10 @@ def _summary(models: list[Model], metric: str, sign: float) -> tuple[dict[str, A
     }
     text = _curve(model) if model.history[1:] else ""
     for name, values in gains.items():
-        text += f"\n{metric}, {name}: {values[best]:.2f}"
+        text += f"\n{metric}, {name}: {figure(metric, values[best])}"
         if values[1:]:
-            mean = f"mean {np.mean(values):.2f} +- {sd[name]:.2f} over {counted(len(values), 'run')}"
+            spread = f"{figure(metric, float(np.mean(values)))} +- {figure(metric, sd[name])}"
+            mean = f"mean {spread} over {counted(len(values), 'run')}"
             text += f" (run {best + 1}, which is kept; {mean})"
     return result, text.strip("\n"), model
 
@@ -454,9 +455,13 @@ def _features(
         how: dict[str, Any] = {"static_only": o.static_only, "tell": lambda what, done, n: bar.update(done, n, what)}
         features = lists_with_features(o, dev, held_out, options, templates, start, so_far, **how)
     if why := features.why.get("templates"):
-        gain = f"{why['gain']:+.2f} ± {why['error']:.2f} {options.metric} over the list's own features, by {why['by']}"
+        gain = f"{_gain(options, why['gain'], why['error'])} {options.metric} over the list's own features, by {why['by']}"
         o.say(f"templates: {why['chosen']} ({why['tried']}: {gain})")
     return features
+
+
+def _gain(options: BoostOptions, gain: float, error: float) -> str:
+    return f"{figure(options.metric, gain, '+')} ± {figure(options.metric, error)}"
 
 
 def _tell(o: InduceFlags, model: Model, dev: NBest, held_out: NBest | None, options: BoostOptions) -> None:
@@ -474,8 +479,8 @@ def _tell(o: InduceFlags, model: Model, dev: NBest, held_out: NBest | None, opti
     if penalties := model.config.get("penalties"):
         o.say(f"sparse-l2 {model.config['sparse_l2']:g}: {penalties['rule']}, by {by}")
     if (why := model.config.get("tree_count")) and not model.config.get("kept"):
-        gain = f"{why['gain']:+.2f} ± {why['gain_error']:.2f} {options.metric} over none"
-        best = f"; the best number is {why['best']}, {why['best_gain']:+.2f} ± {why['best_error']:.2f}"
+        gain = f"{_gain(options, why['gain'], why['gain_error'])} {options.metric} over none"
+        best = f"; the best number is {why['best']}, {_gain(options, why['best_gain'], why['best_error'])}"
         o.say(f"{counted(len(model.trees), 'tree')}, by {by}: {gain}{best if why['gain'] < why['best_gain'] else ''}")
     if ways := ways_to_decide(model.config):
         o.say(f"{ways} (--set decide=score: the score does)")
@@ -566,7 +571,7 @@ def _show(o: InduceFlags, model: Model, dev: NBest, select: NBest | None, option
         return
     first, last = model.history[0], model.history[model.config["best_round"]]
     rows = [["loss", f"{first['loss']:.4f}", f"{last['loss']:.4f}"]]
-    rows += [[name, f"{first[name]:.2f}", f"{gain:.2f}"] for name, gain in final.items()]
+    rows += [[name, figure(options.metric, first[name]), figure(options.metric, gain)] for name, gain in final.items()]
     o.emit(None, table(rows, header=[f"{options.metric}, {options.level}", "linear", counted(len(model.trees), "tree")]))
     if steps := waterfall_lines(model.config):
         by = "--select" if select is not None else "folds"

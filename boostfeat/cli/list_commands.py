@@ -29,7 +29,7 @@ from ..lists.number_files import read_numbers, split_spec
 from ..lists.pieces import SUBWORDS
 from ..lists.quality import default_metric, join_qualities
 from ..lists.store import read_store, write_store
-from ..metrics.metric import shown, tokenizer
+from ..metrics.metric import figure, shown, tokenizer
 from ..model.model import Model
 from ..search.graphs.graph_files import is_graph
 from ..search.loop.decoders import read_start
@@ -165,7 +165,7 @@ def info(o: InfoFlags) -> None:
     lines = [[name.replace("_", " "), f"{value:,}"] for name, value in result.items()]
     metric = o.metric or (default_metric(nbest) if nbest.has_stats or nbest.quality.names else None)
     gains, signature = _ends(nbest, metric)
-    lines += [[f"{shown(str(metric))}, {name}", f"{value:.2f}"] for name, value in gains.items() if metric is not None]
+    lines += [[f"{shown(str(metric))}, {name}", figure(metric, value)] for name, value in gains.items() if metric is not None]
     features, groups = _feature_rows(nbest), feature_groups(nbest)
     result |= {**gains, "signature": signature, "features": features, "groups": [vars(g) for g in groups], "meta": nbest.meta}
     if nbest.quality.names:

@@ -22,7 +22,7 @@ from ..lists.choices import Scorer, best_choice, first_choice, texts
 from ..lists.nbest import NBest
 from ..lists.quality import default_metric
 from ..lists.store import read_store
-from ..metrics.metric import metrics_of
+from ..metrics.metric import METRICS, figure, metrics_of
 from ..metrics.significance import bootstrap_sums, confidence_interval, exact_sums
 from ..model.decision import Calibration, careful_choice, least_margin, ranks
 from ..model.model import Model
@@ -175,7 +175,7 @@ def score(o: ScoreFlags) -> None:
         sums = bootstrap_sums(exact_sums(scorer.rows(chosen, metric)), trials=1000) if len(nbest) else None
         interval = list(confidence_interval(sums, metric)) if sums is not None else None
         results[metric.name] = {"score": found.score, "signature": found.signature, "confidence": interval}
-    rows = [[name, f"{r['score']:.2f}", _interval(r["confidence"]), r["signature"]] for name, r in results.items()]
+    rows = [[name, figure(name, r["score"]), _interval(name, r["confidence"]), r["signature"]] for name, r in results.items()]
     o.emit({"metrics": results, "sentences": len(nbest)}, table(rows, right=(1,)))
 
 
@@ -215,10 +215,11 @@ def model_scores(o: ChoiceFlags, nbest: NBest) -> F64:
         return ranks(loaded.config, nbest, np.concatenate([loaded.decision_function(part) for part in lists]))
 
 
-def _interval(low_high: list[float] | None) -> str:
+def _interval(metric: str, low_high: list[float] | None) -> str:
     if low_high is None:
         return ""
-    return f"{low_high[0]:.1f}{'-' if low_high[0] >= 0 else ' to '}{low_high[1]:.1f}"
+    low, high = (f"{value:.1f}" if metric in METRICS else figure(metric, value) for value in low_high)
+    return f"{low}{'-' if low_high[0] >= 0 else ' to '}{high}"
 
 
 def default_metrics(nbest: NBest) -> list[str]:

@@ -449,6 +449,12 @@ def shown(name: str) -> str:
     return _SHOWN.get(name, name)
 
 
+def figure(metric: str, value: float | None, sign: str = "") -> str:
+    """Write a score or a difference: two decimals of a metric's points, four digits of a column's own unit; sign "+" shows it."""
+    decimals = ".2f" if metric.split("+")[0] in METRICS else ".4g"
+    return f"{value:{sign}{decimals}}"
+
+
 def metric_of(name: str, lists: Lists | None = None) -> Metric:
     """The metric of this name: built in, a quality column of the lists, or a combination such as ``bleu-ter``."""
     columns = (

@@ -63,8 +63,7 @@ def compare(learnt: NBest, unseen: NBest, gain: str, seed: int, *, truth: bool) 
         others[best] = rows(unseen, Model({best: 1.0}), metric)
     for name, theirs in others.items():
         held_out = HeldOutRows(metric, [theirs, ours])
-        gains, error = 100 * held_out.gains, 100 * held_out.error(0, 1)
-        scores = 100 * held_out.scores
+        gains, error, scores = held_out.gains, held_out.error(0, 1), held_out.scores
         print(f"  unseen: {name} {scores[0]:.2f}, ours {scores[1]:.2f}: {gains[1] - gains[0]:+.2f} ± {error:.2f}", flush=True)
 
 

@@ -167,7 +167,12 @@ FEWER = {**COUNT, "gain": 1.0, "gain_error": 0.3}
         ({"kept": "LM0", "tree_count": COUNT, "rounds": 1}, 1, False, [WORSE.format("folds")]),
         ({"kept": "LM0"}, 2, True, [WORSE.format("--select")]),
         ({"penalties": {"rule": "best"}, "sparse_l2": 1000.0}, 1, False, ["sparse-l2 1000: best, by folds"]),
-        ({"tree_count": COUNT, "waterfall": {"steps": STEPS}}, 2, False, ["2 trees, by folds: +2.50 ± 0.13 bleu-sbp over none"]),
+        (
+            {"tree_count": COUNT, "waterfall": {"metric": "bleu-sbp", "steps": STEPS}},
+            2,
+            False,
+            ["2 trees, by folds: +2.50 ± 0.13 bleu-sbp over none"],
+        ),
         (
             {"tree_count": FEWER},
             1,

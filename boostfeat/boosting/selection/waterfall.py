@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.arrays import Array
 from ...metrics.held_out import HeldOutRows
-from ...metrics.metric import Metric
+from ...metrics.metric import Metric, figure
 
 KEY = "waterfall"
 FIRST, OWN, TEMPLATES, TREES, DECISION = "first choice", "list's features", "+ templates", "+ trees", "+ decision"
@@ -30,8 +30,8 @@ def waterfall(metric: Metric, stages: Mapping[str, Array], *, by: str) -> dict[s
 
 def lines(config: Mapping[str, Any]) -> list[list[str]]:
     """Return rows of text: stage, score, gain over the stage before with its standard error."""
-    steps = config.get(KEY, {}).get("steps", [])
-    return [
-        [step["stage"], f"{step['score']:.2f}", f"{step['gain']:+.2f} ± {step['error']:.2f}" if k else ""]
-        for k, step in enumerate(steps)
-    ]
+    about, out = config.get(KEY, {"steps": []}), list[list[str]]()
+    for step in about["steps"]:
+        score, error = (figure(about["metric"], step[name]) for name in ("score", "error"))
+        out.append([step["stage"], score, f"{figure(about['metric'], step['gain'], '+')} ± {error}" if out else ""])
+    return out
