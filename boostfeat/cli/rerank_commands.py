@@ -22,7 +22,7 @@ from ..lists.choices import Scorer, best_choice, first_choice, texts
 from ..lists.nbest import NBest
 from ..lists.quality import default_metric
 from ..lists.store import read_store
-from ..metrics.metric import METRICS, figure, metrics_of
+from ..metrics.metric import figure, metrics_of
 from ..metrics.significance import bootstrap_sums, confidence_interval, exact_sums
 from ..model.decision import Calibration, careful_choice, least_margin, ranks
 from ..model.model import Model
@@ -218,7 +218,7 @@ def model_scores(o: ChoiceFlags, nbest: NBest) -> F64:
 def _interval(metric: str, low_high: list[float] | None) -> str:
     if low_high is None:
         return ""
-    low, high = (f"{value:.1f}" if metric in METRICS else figure(metric, value) for value in low_high)
+    low, high = (figure(metric, value) for value in low_high)
     return f"{low}{'-' if low_high[0] >= 0 else ' to '}{high}"
 
 

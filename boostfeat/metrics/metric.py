@@ -451,7 +451,7 @@ def shown(name: str) -> str:
 
 def figure(metric: str, value: float | None, sign: str = "") -> str:
     """Write a score or a difference: two decimals of a metric's points, four digits of a column's own unit; sign "+" shows it."""
-    decimals = ".2f" if metric.split("+")[0] in METRICS else ".4g"
+    decimals = ".2f" if re.split("[-+]", metric)[0] in METRICS else ".4g"  # bleu+1 and bleu-ter have points too
     return f"{value:{sign}{decimals}}"
 
 
