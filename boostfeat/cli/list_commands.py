@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from ..features.registry import GIVEN, STATES
 from ..formats import write
 from ..formats.importing import Corpus, import_corpus, read_other, read_tokens
 from ..formats.moses.ini import read_weights
-from ..lists.build import UNITS, ReadOptions
+from ..lists.build import UNITS, ReadOptions, TableColumns
 from ..lists.choices import Scorer, first_choice, mean_score, oracle_choice
 from ..lists.joining import join_column, join_list, join_tokens
 from ..lists.nbest import NBest
@@ -38,7 +39,12 @@ from .console import FILES, Common, laid_out, table, terminal_width
 from .outputs import check_kind
 from .search_commands import MANY, core_names, show_graphs
 
-LINES, NEURAL, GRAPHS = "Lists of text lines", "Lists of neural decoders", "Search graphs"
+LINES, TABLES, NEURAL, GRAPHS = (
+    "Lists of text lines",
+    "Tables (there -s, -r and --quality name columns too)",
+    "Lists of neural decoders",
+    "Search graphs",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +87,11 @@ class ImportFlags(QualityFlags):
     lines: int | None = option(None, "Lines a source, with --format lines", least=1, short="n", group=LINES)
     counts: str | None = option(None, "Or a file with the number of lines of each source", metavar="FILE", group=LINES)
     scores: Sequence[str] = option((), "Or NAME=FILE: a number a hypothesis; repeatable", metavar="FILE", group=LINES)
+    group: str | None = option(
+        None, "Column whose value tells lists apart; a row is a hypothesis", metavar="COLUMN", group=TABLES
+    )
+    text: str | None = option(None, "Column of the texts", needs="group", metavar="COLUMN", group=TABLES)
+    features: str | None = option(None, "Columns of features, by commas", needs="group", metavar="A,B,...", group=TABLES)
     subwords: str = option(
         "auto", "Join pieces of words: spm (▁), bpe (@@), wordpiece (##), bytelevel (Ġ), none", choices=SUBWORDS, group=NEURAL
     )
@@ -98,27 +109,36 @@ def import_(o: ImportFlags) -> None:
     """Read n-best lists or search graphs of any decoder into a store.
 
     Several FILEs, or those of a folder, are one corpus: parts of one list where their sentences follow each other, else lists of
-    the same sentence are accumulated and duplicates removed. A quality column (of text, TSV with a header, JSON, or COMET's
-    --to_json) is there for --gain and --metric; lists that have one need no references.
+    the same sentence are accumulated and duplicates removed. Lists with a quality column need no references.
 
-    Features have the decoder's names. Lists of neural decoders also get what their tools print beside features: the decoder's
-    score (DecoderScore), and counts of Words and Pieces. A word has, of each model, the sum (NAME), NAME.min, NAME.first and
-    NAME.mean of its pieces' log-probabilities; that of the end of the sentence is the unit </s>.
+    A table (Parquet, Feather, CSV, TSV, JSON; a row a hypothesis) is read with --group. A feature called score is the decoder's.
+
+    Features have the decoder's names. Lists of neural decoders also get the decoder's score (DecoderScore), and counts of Words
+    and Pieces. A word has, of each model, the sum (NAME), NAME.min, NAME.first and NAME.mean of its pieces' log-probabilities;
+    that of the end of the sentence is the unit </s>.
 
     \b
     Example:
       boostfeat import dev.nbest.gz -s dev.fi -r dev.en -o dev.nbest
       boostfeat import dev.nbest.gz -r dev.en --tokenize 13a \\
         --quality comet=dev.comet.json -o dev.nbest
+      boostfeat import answers.parquet --group prompt --text answer \\
+        --features lp,length --quality reward -o answers.nbest
     """
     tokenizer(o.tokenize)  # raises where there is none of this name
     named = ("size", "subwords", "units", "counts", "distinct", "allow_mismatch", "threads")
     how: dict[str, Any] = {name: getattr(o, name) for name in named}
     weights = _graph_weights(o, list(o.weights)) if o.weights else None
-    options = ReadOptions(n=o.lines, scores=tuple(o.scores), warn=o.say, weights=weights, names=core_names(o.names), **how)
+    columns = _columns(o) if o.group else TableColumns("", "")
+    how |= {"weights": weights, "names": core_names(o.names), "columns": columns if o.group else None}
+    options = ReadOptions(n=o.lines, scores=tuple(o.scores), warn=o.say, **how)
+    format = "table" if o.group and o.format == "auto" else o.format
+    refs = [ref for ref in o.ref if ref not in columns.refs]
     with o.reading("importing"):
-        corpus = Corpus(list(o.files), list(o.ref), o.source, o.format, o.first, list(o.system), o.tokenize)
-        nbest = join_qualities(import_corpus(corpus, options), list(o.quality), list(o.lower_is_better))
+        source = None if columns.source else o.source
+        corpus = Corpus(list(o.files), refs, source, format, o.first, list(o.system), o.tokenize)
+        of_files = [spec for spec in o.quality if spec not in columns.quality]
+        nbest = join_qualities(import_corpus(corpus, options), of_files, list(o.lower_is_better))
     write_store(nbest, o.output)
     o.emit_json({**sizes(nbest), "seconds": o.seconds, "output": o.output})
     sparse = f" and {len(nbest.sparse_names):,} sparse" if len(nbest.sparse_names) else ""
@@ -126,6 +146,16 @@ def import_(o: ImportFlags) -> None:
         f"{counted(len(nbest), 'sentence')}, {counted(nbest.n_hyps, 'hypothesis')}, {counted(nbest.n_occurrences, 'unit')} "
         f"({nbest.n_units:,} distinct), {counted(len(nbest.global_names), 'feature')}{sparse} -> {o.output} in {o.seconds:.1f} s"
     )
+
+
+def _columns(o: ImportFlags) -> TableColumns:
+    """Return the columns of a table by what they hold; sources and references may be in files as well."""
+    if o.text is None:
+        raise InputError("--group: a table needs --text COLUMN too; name it")
+    source = o.source if o.source and not Path(o.source).exists() else None
+    refs = [ref for ref in o.ref if not Path(ref).exists() and not glob(ref)]
+    quality = [name for name in o.quality if "=" not in name]
+    return TableColumns(str(o.group), o.text, o.features.split(",") if o.features else (), quality, source, refs)
 
 
 def _graph_weights(o: Common, paths: list[str]) -> Mapping[str, float]:

@@ -19,6 +19,7 @@ from ..core.errors import FormatError, clip, unknown_name
 from ..core.files import read_head
 from ..lists.agreement import check_agreement
 from ..lists.build import ReadOptions
+from ..lists.frames import read as read_table
 from ..lists.merging import merge, stack
 from ..lists.nbest import NBest
 from ..lists.precision import with_precision
@@ -50,8 +51,10 @@ READERS: dict[str, str] = {  # modules, with the function if it is not ``read``;
     "lines": "lines",  # these by name only: any text would do
     "opennmt": "lines",
     "nemo": "lines",
+    "table": ".lists.frames",
 }
 
+TABLES = "; a table needs --group"
 COUNTED = ("plf", "htk-slf")  # have no numbers of sentences: those of several files follow each other
 GRAPHS = ("moses-osgx", "moses-hypergraph", "cdec-forest", *COUNTED)
 
@@ -78,8 +81,9 @@ def detect(path: str | Path) -> str:
             str(path), expected="an n-best list or a graph", found="a tar archive", fix="unpack it and name its files"
         )
     if b"\0" in head:
-        found = "a store, which is imported already" if head.startswith(b"ARROW1") else "a binary file"
-        raise FormatError(str(path), expected="an n-best list", found=found, fix="name the list the decoder wrote")
+        kinds = {b"PAR1": "a table in Parquet", b"ARRO": "a store, which is imported already, or a table in Feather"}
+        found = kinds.get(head[:4], "a binary file")
+        raise FormatError(str(path), expected="an n-best list", found=found, fix=f"name the list the decoder wrote{TABLES}")
     text = _text(head)
     for name, is_format in SNIFFERS.items():
         if is_format(text):
@@ -88,7 +92,7 @@ def detect(path: str | Path) -> str:
         str(path),
         expected="an n-best list in a known format",
         found=clip(text.strip().split("\n", 1)[0].rstrip()),
-        fix="name it with --format (references are given with -r, or -r 'ref.*'); formats: " + ", ".join(READERS),
+        fix=f"name it by --format (references: -r{TABLES}); formats: " + ", ".join(READERS),
     )
 
 
@@ -139,6 +143,8 @@ def read_all(paths: Sequence[str | Path], options: ReadOptions, *, format: str =
     paths = [part for path in paths for part in _files(path)]
     if len(paths) > 1 and all((detect(path) if format == "auto" else format) in COUNTED for path in paths):
         return _graph_lists(paths, options, format)
+    if format == "table":
+        return with_precision(read_table(paths, options))
     lists = [read(path, options, format=format) for path in paths]
     if len(lists) == 1:
         return lists[0]

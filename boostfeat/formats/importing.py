@@ -31,7 +31,19 @@ from .neural_lists import Number, objects
 
 PLAIN = ReadOptions()
 LINES = ("lines", "opennmt", "nemo")
-NEURAL = ("marian", "fairseq", "sockeye", "vosk", "openai", "hyporadise", "mlm-scoring", "espnet", *LINES, "outputs of systems")
+NEURAL = (
+    "marian",
+    "fairseq",
+    "sockeye",
+    "vosk",
+    "openai",
+    "hyporadise",
+    "mlm-scoring",
+    "espnet",
+    *LINES,
+    "outputs of systems",
+    "table",
+)
 OF_SOME: dict[str, tuple[str, tuple[str, ...]]] = {  # of ReadOptions: flag, and the formats that it is for
     "n": ("-n", LINES),
     "counts": ("--counts", LINES),
@@ -41,6 +53,7 @@ OF_SOME: dict[str, tuple[str, tuple[str, ...]]] = {  # of ReadOptions: flag, and
     "distinct": ("--derivations", GRAPHS),
     "subwords": ("--subwords", NEURAL),
     "units": ("--units", NEURAL),
+    "columns": ("--group", ("table",)),
 }
 
 

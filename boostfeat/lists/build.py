@@ -110,6 +110,18 @@ def _warn(message: str) -> None:
 
 
 @dataclass(frozen=True)
+class TableColumns:
+    """Names of the columns of a table, by what they hold."""
+
+    group: str  # what tells lists apart
+    text: str
+    features: Sequence[str] = ()
+    quality: Sequence[str] = ()
+    source: str | None = None
+    refs: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class ReadOptions:
     """Options of every reader besides the path."""
 
@@ -125,6 +137,7 @@ class ReadOptions:
     n: int | None = None  # plain text: lines a source
     counts: str | None = None  # plain text: a file with the number of lines of each source
     scores: Sequence[str] = ()  # plain text: files of numbers beside it, FILE or NAME=FILE
+    columns: TableColumns | None = None  # tables
     warn: Callable[[str], None] = _warn  # told what a reader could not use, by name
     threads: int = 1
 

@@ -7,9 +7,10 @@ A hypothesis' features are the sums over its units plus its own extras: G = A X 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from itertools import pairwise, repeat
 from math import nan
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -282,6 +283,40 @@ class NBest:
             "sparse_names": texts,
         }
         return cls(hyp_ptr=hyp_ptr, text=text, **{**none, **given})
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        group: str,
+        text: str,
+        features: str | Sequence[str] = (),
+        quality: str | Sequence[str] = (),
+        source: str | None = None,
+        refs: str | Sequence[str] = (),
+        lower_is_better: str | Sequence[str] = (),
+    ) -> NBest:
+        """Return the lists of a frame of pandas, polars or Arrow that has a hypothesis a row; columns are named.
+
+        Rows with the same value of ``group`` are a list. A feature called ``score`` is the decoder's score too. Words of the
+        texts are units. Columns that are not named are told in a warning; quality is better when higher unless named again.
+        """
+        frames = import_module(".frames", __package__)
+        several = ([own] if isinstance(own, str) else own for own in (features, quality, refs, lower_is_better))
+        feature_names, quality_names, reference_names, lower = several
+        columns = frames.TableColumns(group, text, feature_names, quality_names, source, reference_names)
+        lists: NBest = frames.lists_of(frame, columns, lower)
+        return lists
+
+    @classmethod
+    def from_records(cls, records: Iterable[Mapping[str, Any]], **columns: Any) -> NBest:
+        """Return the lists of dictionaries that are a hypothesis each; columns are keys, named as in from_frame."""
+        return cls.from_frame(list(map(dict, records)), **columns)
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """Return a frame of pandas, polars or pyarrow with a row a hypothesis; sparse features are left out."""
+        return import_module(".frames", __package__).frame_of_lists(self, backend)
 
     def __post_init__(self) -> None:
         """Check every offset, index and length once; all code after this may trust them."""

@@ -28,7 +28,7 @@ _LONGEST_CELL = 1 << 28
 def parse_table(raw: bytes, path: str, *, is_quoted: bool = False) -> Table:
     """Return the table that a file holds. Cells of TSV are as they stand unless they are quoted, as those of CSV are."""
     if raw.lstrip()[:1] in (b"[", b"{"):
-        return _of_objects(_json_rows(decode(raw, path), path))
+        return table_of_objects(_json_rows(decode(raw, path), path))
     if raw.startswith((b"PAR1", b"ARROW1", b"FEA1")):
         return _of_arrow(raw, path)
     is_csv = ".csv" in Path(path).suffixes
@@ -52,7 +52,7 @@ def _of_arrow(raw: bytes, path: str) -> Table:
 def _of_lines(text: str, path: str, *, delimiter: str, is_quoted: bool) -> Table:
     csv.field_size_limit(_LONGEST_CELL)
     how: dict[str, Any] = {"delimiter": delimiter, "quoting": csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE}
-    lines = csv.reader(text.removesuffix("\n").split("\n"), strict=True, **how)
+    lines = csv.reader([line + "\n" for line in text.removesuffix("\n").split("\n")], strict=True, **how)
     rows: list[list[str]] = []
     try:
         for row in lines:
@@ -74,8 +74,8 @@ def _of_lines(text: str, path: str, *, delimiter: str, is_quoted: bool) -> Table
     return {name: [row[k] for row in cells] for k, name in enumerate(header)}
 
 
-def _of_objects(rows: list[Any]) -> Table:
-    """Return columns of all keys that objects have; a row that is no object has its value under the empty name."""
+def table_of_objects(rows: list[Any]) -> Table:
+    """Return columns of all keys that objects have, A.B for B inside A; rows that are no objects are a column without a name."""
     flat = [_flat(row) if isinstance(row, dict) else {"": row} for row in rows]
     return {name: [row.get(name) for row in flat] for name in ordered_union(flat)}
 
@@ -100,7 +100,8 @@ def _json_rows(text: str, path: str) -> list[Any]:
         raise FormatError(
             path, expected="one list of hypotheses", found=f"{len(lists)}: {clip_json(list(found))}", fix="keep one of them"
         )
-    return lists[0] if len(lists) == 1 else [found]
+    are_rows = len(lists) == 1 and (len(found.keys() - _NOT_ROWS) == 1 or all(isinstance(row, dict) for row in lists[0]))
+    return lists[0] if are_rows else [found]
 
 
 def _json_line(line: str, where: str, error_of_all: ValueError | None) -> Any:

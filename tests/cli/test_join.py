@@ -77,7 +77,7 @@ REFUSED = [
     (["import", "list", "--units", "x"], "unknown units 'x': expected one of word, token"),
     (["import", "list", "-r", "no.*"], "expected files of this pattern, found none"),
     (["import", "list", "--system", "a=lm"], "expected lists, or --system files, found both or none"),
-    (["import", "lm"], "references are given with -r"),
+    (["import", "lm"], "references: -r"),
     (["join", "dev.nbest"], "expected something to join, found nothing"),
     (["join", "dev.nbest", "--column", "lm"], "expected NAME=FILE"),
     (["join", "dev.nbest", "--column", "F0=lm"], "F0: expected a name that the list does not have"),
