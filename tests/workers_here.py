@@ -1,17 +1,17 @@
-"""Workers that do their jobs here: without the seconds that a fresh interpreter takes, and counted."""
+"""Worker processes that do their jobs here: without the seconds that a fresh interpreter takes, and counted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import ClassVar
 
-from boostfeat.compare.job_processes import Jobs, Workers
+from boostfeat.compare.job_processes import JobProcesses, Jobs
 
-PATCHED = "boostfeat.compare.runner.Workers"
-DECODED = "boostfeat.search.loop.decoded_comparison.Workers"
+PATCHED = "boostfeat.compare.runner.JobProcesses"
+DECODED = "boostfeat.search.loop.decoded_comparison.JobProcesses"
 
 
-class WorkersHere(Workers):
+class WorkersHere(JobProcesses):
     """For monkeypatch.setattr(PATCHED, WorkersHere)."""
 
     functions: ClassVar[list[str]] = []  # of all jobs

@@ -9,8 +9,8 @@ from ..lists.feature_range import learnable
 from ..lists.nbest import NBest
 from ..model.model import Model
 from ..trees.tree import Tree
+from .boost_options import BoostOptions
 from .local import Local
-from .options import BoostOptions
 from .record import Callback, Record
 from .stopping import kept_rounds
 

@@ -26,8 +26,8 @@ from ..model.decision import ranks
 from ..model.model import Model
 from ..model.units import UnitSpace
 from ..rerank.explanation import Explanation, explain, list_of
+from .boost_options import BoostOptions, recipe
 from .induce import induce
-from .options import BoostOptions, recipe
 from .record import score_of
 from .stopping import tree_scores
 
@@ -42,7 +42,7 @@ class Shaped(Protocol):
     def shape(self) -> tuple[int, ...]: ...
 
 
-Lists = Shaped | Sequence[Sequence[float]]
+AnyLists = Shaped | Sequence[Sequence[float]]
 ELSEWHERE = {  # what other boosters call our parameters
     "n_estimators": "rounds",
     "learning_rate": "shrinkage",
@@ -98,7 +98,7 @@ class BoostReranker(BaseEstimator):
 
     def fit(
         self,
-        X: Lists,  # noqa: N803
+        X: AnyLists,  # noqa: N803
         y: Any = None,
         group: Sequence[int] | None = None,
         select: Any = None,
@@ -172,7 +172,7 @@ class BoostReranker(BaseEstimator):
             nbest = NBest.bare(offsets(sizes), texts, extra=rows, extra_names=tuple(map(str, names)), score=no_order)
         return nbest if y is None else nbest.with_quality(self.gain or QUALITY, _quality(y, nbest))
 
-    def decision_function(self, X: Lists) -> F64:  # noqa: N803
+    def decision_function(self, X: AnyLists) -> F64:  # noqa: N803
         """[H] the score of every hypothesis. Lists without features that the model needs are refused.
 
         Sparse features come with the words of a list: those that it lacks count as 0.
@@ -190,13 +190,13 @@ class BoostReranker(BaseEstimator):
             )
         return nbest
 
-    def predict(self, X: Lists, group: Sequence[int] | None = None) -> I64:  # noqa: N803
+    def predict(self, X: AnyLists, group: Sequence[int] | None = None) -> I64:  # noqa: N803
         """[S] for each list the chosen hypothesis, counted within it; -1 where the list is empty."""
         nbest = self._fitted_lists(X, group)
         chosen = self._chosen(nbest)
         return np.where(chosen >= 0, chosen - nbest.hyp_ptr[:-1], -1)
 
-    def score(self, X: Lists, y: Any = None, group: Sequence[int] | None = None) -> float:  # noqa: N803
+    def score(self, X: AnyLists, y: Any = None, group: Sequence[int] | None = None) -> float:  # noqa: N803
         """Return the metric of the chosen hypotheses, better when higher: negative where it is an error rate."""
         nbest = self._fitted_lists(X, group, y)
         return Scorer(nbest).gain(self._chosen(nbest), self.model_.config["metric"])

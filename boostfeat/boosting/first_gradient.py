@@ -9,7 +9,7 @@ from ..losses.pairs import pairs_for
 from ..model.model import Model
 from ..model.units import UnitSpace
 from ..tuners.linear import linear_problem
-from .options import BoostOptions
+from .boost_options import BoostOptions
 from .round_loss import RoundLoss
 
 

@@ -30,13 +30,13 @@ from ..model.decision import KEY as DECISION
 from ..model.model import Model
 from ..model.own_order import KEPT, in_own_order
 from .boost import run_rounds
+from .boost_options import AUTO, NOTHING_TO_CHOOSE, BoostOptions, recipe, with_changes
 from .local import Local
-from .options import AUTO, NOTHING_TO_CHOOSE, BoostOptions, recipe, with_changes
 from .record import Callback
 from .selection.calibration import calibration
 from .selection.expected_length import learn_length
 from .selection.penalty import chosen_penalty
-from .selection.template_set import TEMPLATES, Features, chosen_features
+from .selection.template_set import TEMPLATES, FeaturedLists, chosen_features
 from .selection.tree_count import ALL, HeldOutChoices, chosen_count, counts_to_try, held_out_choices, of_all_trials
 from .selection.trials import Tell, Trial, Trials, Why
 from .selection.waterfall import DECISION as DECIDED
@@ -88,7 +88,7 @@ def with_gain_of(dev: NBest, options: BoostOptions) -> BoostOptions:
 
 
 def induce_on(
-    features: Features,
+    features: FeaturedLists,
     options: BoostOptions,
     *,
     init: Model | None = None,
@@ -146,7 +146,7 @@ class TrialFit(NamedTuple):
 
 def with_penalty(
     trials: Trials,
-    features: Features,
+    features: FeaturedLists,
     options: BoostOptions,
     start: Model | None,
     *,

@@ -19,7 +19,7 @@ from ..model.units import UnitSpace
 from ..trees.growing import Grower, GrownTree
 from ..trees.tree import Tree
 from ..tuners.linear import linear_problem
-from .options import BoostOptions
+from .boost_options import BoostOptions
 from .record import score_of
 from .round_loss import RoundLoss, Standing
 from .stopping import scores_of, tree_scores

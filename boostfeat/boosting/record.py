@@ -17,7 +17,7 @@ from ..model.model import Model
 from ..model.model_file import Level
 from ..model.units import UnitSpace
 from ..trees.tree import Tree
-from .options import BoostOptions
+from .boost_options import BoostOptions
 from .stopping import best_round, scores_of, tree_scores
 
 STEPS = "standardised"  # what l2 penalises ρ by; release 0.1 did not say, and penalised it in units of gradients

@@ -22,7 +22,7 @@ from ..core.errors import InputError
 from ..core.options import REQUIRED, argument, comma_list, methods, option
 from ..core.strict_json import read_json
 from ..features.feature_maker import FeatureMaker
-from ..features.options import ResourceFiles
+from ..features.resource_options import ResourceFiles
 from ..report import write_report
 from ..search.loop.decoded_comparison import Decoding, compare_decoded, loop_comparison
 from ..search.loop.decoders import CommandDecoder, LoopDecoder, read_start

@@ -23,7 +23,7 @@ import numpy as np
 
 from .. import __version__
 from ..boosting.boost import boost
-from ..boosting.options import recipe
+from ..boosting.boost_options import recipe
 from ..core.arrays import _mix
 from ..core.errors import InputError
 from ..core.options import option

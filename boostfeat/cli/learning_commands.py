@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..boosting.boost_options import RECIPES, BoostOptions
+from ..boosting.boost_options import recipe as recipe_of
 from ..boosting.induce import induce_on, with_gain_of
-from ..boosting.options import RECIPES, BoostOptions
-from ..boosting.options import recipe as recipe_of
-from ..boosting.selection.template_set import Features, chosen_features
+from ..boosting.selection.template_set import FeaturedLists, chosen_features
 from ..boosting.selection.waterfall import lines as waterfall_lines
 from ..boosting.stopping import kept_rounds
 from ..core.errors import InputError, counted
@@ -40,8 +40,7 @@ from ..model.tree_columns import augmented_weights, folded
 from ..search.graphs.graph_mert import fit_graphs
 from ..search.loop.graph_lists import GRAPHS, GraphOptions, graphs_of, grown
 from ..tuners import tuner_class
-from ..tuners.base import Features as TunerFeatures
-from ..tuners.base import Groups, Run, decoder_weights, feature_warnings
+from ..tuners.base import Features, Groups, Run, decoder_weights, feature_warnings
 from ..tuners.tuner_options import TUNER_OPTIONS
 from .checked_inputs import ModelFlags, OutputFlags, check_lists, feature_maker, refuse_files, refuse_unused
 from .console import FILES, LEARNING, Common, table
@@ -102,7 +101,7 @@ def lists_with_features(
     start: Model | None,
     so_far: Model | None = None,
     **how: Any,
-) -> Features:
+) -> FeaturedLists:
     """Return both lists with the templates that are named, that a model to start or go on from carries, or that pay."""
     if o.templates is not None and start is not None and start.plan is not None:
         raise InputError(f"--templates {o.templates}: the model of --init carries templates of its own; leave one of them out")
@@ -282,7 +281,7 @@ def _decoder_start(o: TuneFlags, nbest: NBest) -> dict[str, float] | None:
 
 
 def _warn(o: TuneFlags, nbest: NBest, run: Run) -> None:
-    features = TunerFeatures.of(nbest)
+    features = Features.of(nbest)
     zeros_matter = o.method != "pro"  # its objective is convex: where it starts does not matter
     for warning in feature_warnings(features, nbest, features.start(run.init) if zeros_matter else None):
         o.warn(warning)
@@ -444,7 +443,7 @@ def induce(o: InduceFlags) -> None:
 
 def _features(
     o: InduceFlags, dev: NBest, held_out: NBest | None, options: BoostOptions, start: Model | None, so_far: Model | None
-) -> Features:
+) -> FeaturedLists:
     """Return the lists with the templates that are asked for, or that pay."""
     templates = o.templates
     if templates is None and (o.graphs.paths or o.is_dask) and start is None:
@@ -514,12 +513,12 @@ def _grown(
     """
 
     def boosting(nbest: NBest, before: Model | None, i: int) -> Model:
-        return induce_on(Features(nbest, select), options, seed=o.seed + i, threads=o.threads, init=start)
+        return induce_on(FeaturedLists(nbest, select), options, seed=o.seed + i, threads=o.threads, init=start)
 
     return grown(dev, boosting, o.graphs_with(plan), threads=o.threads, report=o.say)[0]
 
 
-def _learned(o: InduceFlags, features: Features, options: BoostOptions, start: Model | None, so_far: Model | None) -> Model:
+def _learned(o: InduceFlags, features: FeaturedLists, options: BoostOptions, start: Model | None, so_far: Model | None) -> Model:
     """Return the model of boosting here or on a cluster. Rounds are kept as they come; where it is interrupted, that is said."""
     latest: list[Model] = [so_far] if so_far else []
     partial, not_before = _partial(o.output), -inf
@@ -548,7 +547,7 @@ def _learned(o: InduceFlags, features: Features, options: BoostOptions, start: M
             raise
 
 
-def _boosted(o: InduceFlags, features: Features, options: BoostOptions, **how: Any) -> Model:
+def _boosted(o: InduceFlags, features: FeaturedLists, options: BoostOptions, **how: Any) -> Model:
     if not o.is_dask:
         return induce_on(features, options, seed=o.seed, threads=o.threads, **how)
     from ..distributed.cluster import boost_on, check_options

@@ -16,9 +16,9 @@ from ..core.options import REQUIRED, argument, option
 from ..core.overwriting import VOCAB
 from ..features import SETS, TEMPLATES, FeaturePlan, Posterior, feature_groups
 from ..features.feature_maker import FeatureMaker
-from ..features.options import ResourceFiles
 from ..features.plan import parse_products
 from ..features.registry import GIVEN, STATES
+from ..features.resource_options import ResourceFiles
 from ..formats import write
 from ..formats.importing import Corpus, import_corpus, read_other, read_tokens
 from ..formats.moses.ini import read_weights

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..boosting.options import RECIPES, BoostOptions, with_changes
-from ..boosting.options import recipe as recipe_of
+from ..boosting.boost_options import RECIPES, BoostOptions, with_changes
+from ..boosting.boost_options import recipe as recipe_of
 from ..core.errors import InputError, counted
 from ..core.files import digest_lines
 from ..core.options import REQUIRED, argument, methods, option, same, typed
 from ..features.feature_maker import FeatureMaker
-from ..features.options import TemplateFiles
+from ..features.resource_options import TemplateFiles
 from ..formats.importing import expand
 from ..lists.agreement import shown
 from ..model.model import Model

@@ -18,7 +18,7 @@ from ..core.text import split_words
 from ..features import FeaturePlan
 from ..features.feature_maker import plan_of
 from ..features.known_words import doubts_about
-from ..features.options import TemplateFiles
+from ..features.resource_options import TemplateFiles
 from ..formats import COUNTED, write
 from ..formats.importing import expand
 from ..formats.moses.ini import Ini, read_weights

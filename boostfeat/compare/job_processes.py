@@ -40,7 +40,7 @@ class Jobs(Protocol):
 
 
 @dataclass
-class Workers:
+class JobProcesses:
     """Up to ``size`` processes that take one job after another: what modules keep, such as open lists, is there for the next.
 
     They start when there is work for them, and end with the block they are used in.
@@ -50,7 +50,7 @@ class Workers:
     _idle: list[Worker] = field(default_factory=list)
     _busy: dict[Any, tuple[Worker, Job]] = field(default_factory=dict)
 
-    def __enter__(self) -> Workers:
+    def __enter__(self) -> JobProcesses:
         return self
 
     def __exit__(self, *error: object) -> None:

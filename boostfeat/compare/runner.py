@@ -30,7 +30,7 @@ from ..core.strict_json import object_of, read_json, write_json
 from ..features import TEMPLATES, FeaturePlan, Template
 from ..features.feature_maker import FeatureMaker, plan_of, with_plan
 from ..features.groups import feature_kinds
-from ..features.options import ResourceFiles
+from ..features.resource_options import ResourceFiles
 from ..lists.agreement import check_agreement, shared_sentences
 from ..lists.choices import Scorer
 from ..lists.feature_range import range_warnings
@@ -41,7 +41,7 @@ from ..metrics.significance import SEED, exact_sums
 from ..model.decision import KEY as DECISION
 from ..model.model import Model
 from .comparison_options import CompareOptions, as_words
-from .job_processes import Workers
+from .job_processes import JobProcesses
 from .systems import (
     BASE,
     INDUCED,
@@ -189,7 +189,7 @@ class Comparison:
 
     # -- training: by workers, with dev and select only ------------------------------------------------------------------
 
-    def train(self, workers: Workers) -> None:
+    def train(self, workers: JobProcesses) -> None:
         """Train the systems that are not finished, all together; keep each as soon as it is done."""
         kept, said = KeptFits.of(self.folder.path), dict[str, str]()
         plans: dict[str, AnyPlan] = {}
@@ -263,7 +263,7 @@ class Comparison:
 
     # -- scoring: after all choices are final ----------------------------------------------------------------------------
 
-    def score(self, workers: Workers, metrics: set[str]) -> None:
+    def score(self, workers: JobProcesses, metrics: set[str]) -> None:
         """Score the models of systems that have not been scored by these metrics on all lists; keep scores and choices."""
 
         def scoring(system: System) -> AnyPlan:
@@ -330,7 +330,7 @@ def compare(
         states = {s.name: folder.finished(s, made_from[s.name], force=force) for s in systems}  # before any work
         comparison = Comparison(folder, systems, states, inputs, options, command, report, warn, watch)
         metrics = set(comparison.write_config()["signatures"])
-        with Workers(max(1, threads)) as workers:
+        with JobProcesses(max(1, threads)) as workers:
             comparison.train(workers)
             comparison.score(workers, metrics)
         return comparison.finish()

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..boosting.boost_options import ABLATION, RECIPES, BoostOptions, recipe
 from ..boosting.induce import induce
-from ..boosting.options import ABLATION, RECIPES, BoostOptions, recipe
 from ..core.arrays import I64
 from ..core.errors import InputError, unknown_name
 from ..core.options import named, options_of, typed
@@ -44,7 +44,7 @@ class System:
     feature_set: str = BASE  # or INDUCED, or what ``featurize`` adds
     method: str = "pro"  # decoder, a tuner, mbr, boost-local, boost-global or linear
     leaves: str | None = None  # of trees; None: the recipe's, or chosen like the other hyper-parameters
-    recipe: str = "default"  # of boosting (see boostfeat.boosting.options)
+    recipe: str = "default"  # of boosting (see boostfeat.boosting.boost_options)
     changes: Mapping[str, Any] = field(default_factory=dict)  # to the options of the recipe or the tuner, and of RowOptions
 
     @property

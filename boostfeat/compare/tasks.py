@@ -26,7 +26,7 @@ from ..core.files import atomic_path, open_output, read_bytes
 from ..core.strict_json import parse_json, read_json, write_json
 from ..features import FeaturePlan, Posterior
 from ..features.feature_maker import FeatureMaker
-from ..features.options import ResourceFiles
+from ..features.resource_options import ResourceFiles
 from ..lists.choices import Scorer, decoder_choice, oracle_choice
 from ..lists.nbest import NBest
 from ..lists.store import read_store
@@ -78,7 +78,7 @@ class _Asked:
 
 @dataclass
 class Schedule:
-    """The jobs of plans by name, for ``Workers.run``; ``found`` has what plans returned. Equal tasks of two plans are one job."""
+    """The jobs of plans by name, for ``JobProcesses.run``; ``found`` has what plans returned. Equal tasks are one job."""
 
     plans: Mapping[str, AnyPlan]
     threads: int

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..boosting.options import BoostOptions
+from ..boosting.boost_options import BoostOptions
 from ..boosting.round_loss import RoundLoss, Standing
 from ..boosting.stopping import scores_of, tree_scores
 from ..core.arrays import F64, I64, Array

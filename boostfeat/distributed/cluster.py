@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..boosting.boost import run_rounds
+from ..boosting.boost_options import BoostOptions
 from ..boosting.induce import alone_where_better, has_choices, settled, with_penalty
-from ..boosting.options import BoostOptions
 from ..boosting.record import Callback
-from ..boosting.selection.template_set import Features
+from ..boosting.selection.template_set import FeaturedLists
 from ..boosting.selection.trials import Tell, Trials
 from ..boosting.stopping import kept_rounds
 from ..core.arrays import I64, sum_in_order
@@ -65,7 +65,7 @@ def boost_on(
     """
     check_options(options, dev)
     trials, n_init = Trials(dev, select), len(init.trees) if init else 0
-    options, why, _ = with_penalty(trials, Features(dev, select), options, init or so_far, seed=seed, threads=1, tell=tell)
+    options, why, _ = with_penalty(trials, FeaturedLists(dev, select), options, init or so_far, seed=seed, threads=1, tell=tell)
     if select is None and has_choices(trials, options):
         say("a cluster has no folds to choose by: the best rounds on the training list are kept; give --select to choose by")
     latest = [so_far] if so_far else []

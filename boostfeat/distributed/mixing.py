@@ -22,7 +22,7 @@ from ..model.model import Model
 from ..tuners.adaptive import ROUNDING, Adagrad, Differences, mean_squares, minibatches, typical_sizes
 from ..tuners.base import EpochLog, Features, Run, step_factors
 from ..tuners.linear import LinearProblem
-from ..tuners.margin import Limits, Lists, health, start_weights
+from ..tuners.margin import KernelLists, Limits, health, start_weights
 from ..tuners.mira import (
     Choice,
     Mira,
@@ -59,7 +59,7 @@ def tune_on(
     """tuner.fit on workers. When a worker is lost, the epoch under way is begun again by the others."""
     metric_of(run.gain, dev).check_learnable(dev)
     log = _Log(workers, dev, select, run)
-    kind = _Pro if isinstance(tuner, Pro) else _Adagrad if isinstance(tuner, Adagrad) else _Margin
+    kind = _MixedPro if isinstance(tuner, Pro) else _MixedAdagrad if isinstance(tuner, Adagrad) else _MixedMargin
     learner = kind(workers, source, tuner, log)
     while True:
         try:
@@ -85,7 +85,7 @@ class _Log(EpochLog):
         return self.scorer.score(self.dev_choice(w), self.run.metric).score
 
 
-class _Learner:
+class _MixedLearner:
     """Epochs of a method; all that they need of the past is here."""
 
     def __init__(self, workers: Workers, source: Source, tuner: Any, log: _Log) -> None:
@@ -93,7 +93,7 @@ class _Learner:
         self.run, self.features, self.dev = replace(log.run, callback=None), log.features, log.nbest
 
 
-class _Pro(_Learner):
+class _MixedPro(_MixedLearner):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._fits: list[F64] = []
@@ -158,7 +158,7 @@ class MarginData(_Sentences):
     def epoch(self, epoch: int, w: F64, best: I64, sums: F64, choice: Choice, limits: Limits) -> tuple[int, F64, F64, Trace]:
         """One pass from weights w; best [S] and sums are of the corpus' 1-bests in the epoch before."""
         n = len(self.nbest)
-        x = Lists.of(self.nbest, self.features, self.run.gain)
+        x = KernelLists.of(self.nbest, self.features, self.run.gain)
         own = self._within(best)
         trace = Trace(best=own, plus=np.full(n, -1), minus=np.full(n, -1), spread=np.full(n, np.nan))
         rng = self.generator(epoch)
@@ -173,7 +173,7 @@ class MarginData(_Sentences):
 
     def ends(self, w: F64, best: I64, sums: F64, choice: Choice) -> tuple[I64, I64]:
         """Oracles and predictions of its sentences under weights w, whose 1-bests are best [S] and their statistics sums."""
-        x = Lists.of(self.nbest, self.features, self.run.gain)
+        x = KernelLists.of(self.nbest, self.features, self.run.gain)
         plus, minus = oracle_and_prediction(x, self._within(best), self.gains, choice, w, sums.copy())
         return self._outside(plus), self._outside(minus)
 
@@ -186,7 +186,7 @@ class MarginData(_Sentences):
         return np.where(chosen >= 0, chosen + self.first_hyp, -1)
 
 
-class _Margin(_Learner):
+class _MixedMargin(_MixedLearner):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.run.groups.check(self._method, "c")
@@ -272,7 +272,7 @@ class AdagradData(_Sentences):
         return rng
 
 
-class _Adagrad(_Learner):
+class _MixedAdagrad(_MixedLearner):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.run.groups.check("adagrad", "l1", "c")

@@ -17,7 +17,7 @@ import lightgbm as lgb
 import numpy as np
 
 from .. import __version__
-from ..boosting.options import BoostOptions
+from ..boosting.boost_options import BoostOptions
 from ..core.arrays import F64, I32, I64, block_ptr, in_threads, offsets
 from ..core.errors import InputError
 from ..core.printed_numbers import Precision

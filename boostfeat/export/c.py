@@ -52,7 +52,7 @@ OF_TEXT = ("place", "repeat", "hypothesis", "model1_inverse")  # which search ca
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
     files = header_and_source(out)
-    for path, text in zip(files, Source.of(model, context).texts(files[0].name), strict=True):
+    for path, text in zip(files, CSource.of(model, context).texts(files[0].name), strict=True):
         path.write_bytes(text.encode("ascii"))
     return [out, next(path for path in files if path != out)]
 
@@ -82,7 +82,7 @@ def c_plan(model: Model, context: Context) -> FeaturePlan | None:
 
 
 @dataclass
-class Source:
+class CSource:
     """The source of a model: its features by their place in x, and arrays of numbers as text."""
 
     model: Model
@@ -93,7 +93,7 @@ class Source:
     data: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, model: Model, context: Context) -> Source:
+    def of(cls, model: Model, context: Context) -> CSource:
         plan, prefix = c_plan(model, context), context.options.prefix or PREFIX
         check_prefix(prefix)
         made = plan.features if plan else set()
@@ -370,7 +370,7 @@ def places(names: tuple[str, ...]) -> str:
 
 def verify(model: Model, written: list[Path], context: Context) -> Check:
     """Compile the source, and score and choose by it on every list."""
-    source = Source.of(model, context)
+    source = CSource.of(model, context)
     header, text = header_and_source(written[0])
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -401,7 +401,7 @@ def carries(model: Model, context: Context) -> str:
     n_weights, n_templates = sum(1 for weight in model.weights.values() if weight), len(plan.entries) if plan else 0
     parts = ((n_weights, "weight"), (len(model.trees), "tree"), (n_templates, "template"))
     has = ", ".join(counted(n, what) for n, what in parts)
-    return f"has all of the model ({has}); the decoder gives {counted(len(Source.of(model, context).inputs), 'feature')}"
+    return f"has all of the model ({has}); the decoder gives {counted(len(CSource.of(model, context).inputs), 'feature')}"
 
 
 EXPORTER = Exporter(write, verify, carries, uses=("prefix", "plugin"), whole=True)

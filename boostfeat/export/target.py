@@ -11,7 +11,7 @@ from pathlib import Path
 from ..core.options import option
 from ..features import FeaturePlan, Template
 from ..features.feature_maker import FeatureMaker
-from ..features.options import ResourceFiles
+from ..features.resource_options import ResourceFiles
 from ..lists.nbest import NBest
 from ..model.model import Model
 

@@ -419,7 +419,7 @@ class SentenceRun:
                 rows = self._distinct(of, _key_columns(template.arguments), crossing)
                 block = rows.columns["block"].tolist() if crossing else repeat(0, rows.n)
                 values = zip(block, *self._values(template.arguments, rows), strict=False)
-                results = Results.of((calls[b](*arguments) for b, *arguments in values), rows.n)
+                results = TemplateEntries.of((calls[b](*arguments) for b, *arguments in values), rows.n)
                 if results.are_names or (not rows.n and entry.features and entry.is_sparse):
                     return self._sparse(entry, of, rows, results)
                 if not rows.n and names is None:
@@ -464,7 +464,7 @@ class SentenceRun:
         assert isinstance(found, Part)
         return found
 
-    def _sparse(self, entry: Entry, of: PartOf, rows: DistinctRows, results: Results) -> Part | Met:
+    def _sparse(self, entry: Entry, of: PartOf, rows: DistinctRows, results: TemplateEntries) -> Part | Met:
         """Select the features that a plan has; where they are to be learnt all, and the sentences that have each."""
         names = [full_name(entry.name, name, entry.hash_bits) for name in results.names]  # hashed ones may be equal
         features = entry.features
@@ -481,7 +481,7 @@ class SentenceRun:
 
 
 @dataclass(frozen=True)
-class Results:
+class TemplateEntries:
     """What a template's function gave for one row after the other, as entries: names that count 1, or names with numbers."""
 
     names: list[str]
@@ -491,7 +491,7 @@ class Results:
     are_names: bool
 
     @classmethod
-    def of(cls, results: Iterator[Any], n: int) -> Results:
+    def of(cls, results: Iterator[Any], n: int) -> TemplateEntries:
         """Collect the results of n rows, a chunk at a time."""
         number: dict[str, int] = {}
         kinds: set[type] = set()

@@ -20,10 +20,10 @@ from .featurizing import MOST_LINES, featurize, featurize_runs, featurize_to, pa
 from .known_words import MOST, doubts_about
 from .language_model import LanguageModel
 from .lexicon import Bitext
-from .options import ResourceFiles
 from .phrase_table import read_phrase_counts
 from .plan import FeaturePlan
 from .registry import Template, load_plugin
+from .resource_options import ResourceFiles
 from .resources import Clusters, Posterior, Resources
 from .sets import TEMPLATES
 

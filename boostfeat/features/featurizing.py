@@ -201,7 +201,7 @@ def _learn_and_compute(
         bitext = runs.how.resources.bitext
         lines = bitext.pairs if bitext and len(bitext.pairs) <= MOST_LINES else ()
         plan = replace(plan, taught_by=tuple(sorted({*sentence_digests(runs.nbest), *map(sentence_digest, lines)})))
-    columns = _Columns(runs, scratch, crossings)
+    columns = _TemplateColumns(runs, scratch, crossings)
     if runs.is_one:
         plan, parts = _compute_at_once(runs, plan, columns)
         return plan, iter([(runs.whole, parts)])
@@ -285,7 +285,7 @@ def _added_up(runs: Sequence[Mapping[str, Tally]]) -> dict[str, Tally]:
     return out
 
 
-def _learn_names(runs: Runs, plan: FeaturePlan, columns: _Columns) -> FeaturePlan:
+def _learn_names(runs: Runs, plan: FeaturePlan, columns: _TemplateColumns) -> FeaturePlan:
     """Return the plan with the names of all features."""
     for r, run in enumerate(runs.each("naming")):
         if not any(map(columns.asks, plan.entries)):
@@ -295,7 +295,7 @@ def _learn_names(runs: Runs, plan: FeaturePlan, columns: _Columns) -> FeaturePla
     return replace(plan, entries=tuple(map(columns.named, plan.entries)))
 
 
-def _compute_at_once(runs: Runs, plan: FeaturePlan, columns: _Columns) -> tuple[FeaturePlan, list[Part]]:
+def _compute_at_once(runs: Runs, plan: FeaturePlan, columns: _TemplateColumns) -> tuple[FeaturePlan, list[Part]]:
     """Return the plan with the names of all features, and those of the only run. Processes share the templates."""
     entries, report, run, here = plan.entries, runs.how.report, runs.whole, os.getpid()
     groups: dict[object, list[Entry]] = {}
@@ -321,7 +321,7 @@ def _compute_at_once(runs: Runs, plan: FeaturePlan, columns: _Columns) -> tuple[
     return replace(plan, entries=named), list(parts)
 
 
-class _Columns:
+class _TemplateColumns:
     """The features that templates have, found out run by run; and what was computed meanwhile."""
 
     def __init__(self, runs: Runs, scratch: Scratch, crossings: Mapping[str, Crossing]) -> None:

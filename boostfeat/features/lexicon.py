@@ -22,7 +22,7 @@ BLOCK = 1 << 14  # sentence pairs whose word pairs are listed at a time
 
 
 @dataclass(frozen=True)
-class Table:
+class TranslationTable:
     """t(e|f) of the word pairs that occur in some sentence pair; f = 0 is the empty word."""
 
     given: Strings  # names of f = 1, 2, ...
@@ -58,8 +58,8 @@ class Table:
 class Lexicon:
     """Both directions."""
 
-    tgt_given_src: Table
-    src_given_tgt: Table
+    tgt_given_src: TranslationTable
+    src_given_tgt: TranslationTable
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Bitext:
         return Bitext([pair for pair in self.pairs if pair not in own]) if not own.isdisjoint(self.pairs) else self
 
 
-def model1(f: Words, e: Words, iterations: int = ITERATIONS) -> Table:
+def model1(f: Words, e: Words, iterations: int = ITERATIONS) -> TranslationTable:
     """t(e|f) by EM from a uniform start:  t(e|f) ∝ Σ over sentence pairs of  n(e, f) t(e|f) / Σ_{f'} t(e|f')."""
     ids = _with_empty_word(f)
     width = max(len(e.names), 1)
@@ -108,7 +108,7 @@ def model1(f: Words, e: Words, iterations: int = ITERATIONS) -> Table:
         _expect(ids.ptr, ids.ids, e.ptr, e.ids, row, word, prob, expected)
         total = np.bincount(given, expected, minlength=len(row) - 1)[given]
         prob = np.divide(expected, total, out=np.zeros(len(keys)), where=total > 0)
-    return Table(f.names, e.names, keys, prob)
+    return TranslationTable(f.names, e.names, keys, prob)
 
 
 def _with_empty_word(f: Words) -> Words:

@@ -22,6 +22,7 @@ from ..core.files import decode, open_output, read_chunks
 from ..core.strict_json import parse_json, typed
 from ..core.text import is_whole
 from .resources import Clusters, Posterior, Resources
+from .sets import N_CLASSES, ON_REQUEST, SETS, TEMPLATES
 
 if TYPE_CHECKING:
     from .registry import Template
@@ -129,8 +130,6 @@ class FeaturePlan:
         products: int = 0,
     ) -> FeaturePlan:
         """``what``: names of sets or templates with commas or plus signs between them, or a TOML file."""
-        from .sets import N_CLASSES, ON_REQUEST, SETS, TEMPLATES  # a learnt plan is read without them, in no time
-
         registry, resources = TEMPLATES if registry is None else registry, resources or Resources()
         if what.endswith(".toml"):
             asked, where = _read_toml(what), what
@@ -237,8 +236,6 @@ def _no_plan(where: str, found: str) -> FormatError:
 def _entry(
     name: str, options: Mapping[str, Any], common: Mapping[str, Any], registry: Mapping[str, Template], where: str
 ) -> Entry:
-    from .sets import SETS
-
     if name not in registry:
         raise unknown_name("template", name, (*SETS, *registry))
     known = {**registry[name].options, **registry[name].learn_options}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ..core.arrays import F64, I64
 from ..core.errors import InputError
@@ -54,8 +55,6 @@ def _sentences_of_units(nbest: NBest) -> F64:
 
 def _drops(x: F64, gradient: F64, counts: F64, sentences: F64) -> F64:
     """[D, D] (Σ_v g x_i x_j)² / Σ_v c (x_i x_j)²; 0 where the product is 0 but in few places."""
-    from threadpoolctl import threadpool_limits
-
     d = x.shape[1]
     slope, square, support = np.zeros((3, d, d))
     with threadpool_limits(1):  # sums of threads come in any order

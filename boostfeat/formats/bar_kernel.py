@@ -360,7 +360,7 @@ class Room:
         values = self.array("feature.idx", most, np.int32), self.array("feature.val", most, np.float64)
         return Features._make([table, *labels, *names, np.zeros(3, np.int64), *values])
 
-    def units(self, most: int, n_bytes: int, source: Source) -> UnitTable:
+    def units(self, most: int, n_bytes: int, source: SourceTokens) -> UnitTable:
         """Place for so many units, whose texts come from so many bytes and from source sentences."""
         table = self.array("units", 1 << max(14, (2 * most - 1).bit_length()), np.int32)
         table[:] = -1
@@ -490,7 +490,7 @@ def find_repeats(counts, idx, n_names, odd):  # type: ignore[no-untyped-def]
 UnitTable = namedtuple("UnitTable", "n table hash hash2 tgt tgt_ptr src src_ptr align align_ptr src_len tgt_len score")
 
 # Source sentences: token t of sentence s is text[start[t]:end[t]] for t in ptr[s]:ptr[s + 1]; the longest has so many bytes.
-Source = namedtuple("Source", "text ptr start end longest")
+SourceTokens = namedtuple("SourceTokens", "text ptr start end longest")
 
 
 @kernel

@@ -32,7 +32,7 @@ from .bar_kernel import (
     VALUES,
     Features,
     Room,
-    Source,
+    SourceTokens,
     UnitTable,
     copy_words,
     find_fields,
@@ -207,14 +207,14 @@ def last_sentence(data: bytearray, end: int) -> int:
     return start
 
 
-def source_tokens(sentences: Sequence[str] | None) -> Source:
+def source_tokens(sentences: Sequence[str] | None) -> SourceTokens:
     """Return source sentences as kernels have them."""
     tokens = [split_words(sentence) for sentence in sentences or ()]
     text = "".join(f"{word} " for own in tokens for word in own).encode()
     end = np.flatnonzero(np.frombuffer(text, np.uint8) == 32)
     start, ptr = np.append(0, end[:-1] + 1)[: len(end)], offsets(np.array([len(own) for own in tokens], np.int64))
     longest = max((len(sentence.encode()) for sentence in sentences or ()), default=0)
-    return Source(np.frombuffer(text or b" ", np.uint8), ptr, start, end, longest)
+    return SourceTokens(np.frombuffer(text or b" ", np.uint8), ptr, start, end, longest)
 
 
 Columns = Callable[[BarLines, I64], HypColumns]  # of lines and their sentences

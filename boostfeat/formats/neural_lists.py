@@ -307,7 +307,7 @@ class _Message(Struct):
     content: str
 
 
-class _Choice(Struct):
+class _ReplyChoice(Struct):
     message: _Message | None = None
     text: str | None = None
     logprobs: _Logprobs | None = None
@@ -315,7 +315,7 @@ class _Choice(Struct):
 
 
 class _Answer(Struct):
-    choices: list[_Choice]
+    choices: list[_ReplyChoice]
 
 
 def read_openai(path: str | Path, options: ReadOptions) -> NBest:
@@ -345,7 +345,7 @@ def read_openai(path: str | Path, options: ReadOptions) -> NBest:
     return nbest
 
 
-def _answer(sent: int, choice: _Choice, where: str) -> tuple[TokenHyp, int]:
+def _answer(sent: int, choice: _ReplyChoice, where: str) -> tuple[TokenHyp, int]:
     """Return a hypothesis, and how many of its log-probabilities are too low to mean anything."""
     text = choice.message.content if choice.message else choice.text
     if text is None:

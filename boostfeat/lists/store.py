@@ -108,7 +108,7 @@ def write_store(
         metadata["quality"] = json.dumps(about)
     batch = pa.record_batch(row).replace_schema_metadata(metadata)
     with open_output(path) as stream:
-        with pa.ipc.new_file(_Counted(stream, files or {}), batch.schema) as writer:
+        with pa.ipc.new_file(_CountingStream(stream, files or {}), batch.schema) as writer:
             writer.write_batch(batch)
         beside()
 
@@ -131,7 +131,7 @@ def _lists(ptr: Array, values: pa.Array) -> pa.LargeListArray:
     return pa.LargeListArray.from_arrays(numbers(np.asarray(ptr, np.int64)), values)
 
 
-class _Counted(io.RawIOBase):
+class _CountingStream(io.RawIOBase):
     """A stream that knows its position, which Arrow asks for; /dev/null says 0 for ever."""
 
     def __init__(self, stream: IO[bytes], files: Mapping[int, Path]) -> None:

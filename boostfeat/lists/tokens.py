@@ -71,7 +71,7 @@ def attention(rows: Sequence[Sequence[float]]) -> tuple[list[tuple[int, int]], d
 
 
 @dataclass
-class _Column:
+class _TokenColumn:
     """A number a token: flat, with a count a hypothesis."""
 
     counts: array[int] = field(default_factory=lambda: array("q"))
@@ -101,8 +101,8 @@ class TokenBuilder(Builder):
         self._where: list[str] = []
         self._tokens: list[str] = []
         self._shown: list[str | None] = []
-        self._models: dict[str, _Column] = {}
-        self._signals: dict[str, _Column] = {}
+        self._models: dict[str, _TokenColumn] = {}
+        self._signals: dict[str, _TokenColumn] = {}
         self._links: list[tuple[int, list[tuple[int, int]]]] = []  # (hypothesis, its links)
 
     def add(self, hyp: TokenHyp) -> None:
@@ -113,7 +113,7 @@ class TokenBuilder(Builder):
         features = {**hyp.features, RANK: float(rank), FIRST: float(rank == 0)} if self.ranked else hyp.features
         for kind, found in ((self._models, hyp.scores), (self._signals, hyp.signals)):
             for name, values in found.items():
-                kind.setdefault(name, _Column()).add(values, len(self._where))
+                kind.setdefault(name, _TokenColumn()).add(values, len(self._where))
         if hyp.links is not None:
             links = sorted(set(hyp.links))
             self._links.append((len(self._where), links))

@@ -36,7 +36,7 @@ def with_length(model: Model, nbest: NBest) -> tuple[Model, NBest]:
 
 
 @dataclass(frozen=True)
-class Differences:
+class ChangedChoices:
     """The n sentences where two choices differ, as lists of these two hypotheses only; the first ones are at 0, 2, 4, ..."""
 
     sentences: I64  # [n] positions in the whole list
@@ -45,7 +45,7 @@ class Differences:
     trees: tuple[str, ...]
 
     @classmethod
-    def of(cls, model: Model, nbest: NBest, chosen: I64, other: I64) -> Differences:
+    def of(cls, model: Model, nbest: NBest, chosen: I64, other: I64) -> ChangedChoices:
         """IN the model's choices [S] and others [S], -1 where a list is empty."""
         differ = np.flatnonzero((chosen >= 0) & (other >= 0) & (chosen != other))
         hyps = np.stack([chosen[differ], other[differ]], axis=1).ravel()

@@ -66,7 +66,7 @@ class Row(Struct):
         return (getattr(self, which) or {}).get(metric)
 
 
-class _Input(Struct):
+class _RecordedInput(Struct):
     path: str
     sha256: str = ""
 
@@ -79,18 +79,18 @@ class _Config(Struct):
     trials: int
     seeds: list[int]
     options: dict[str, Any]
-    inputs: dict[str, _Input]
+    inputs: dict[str, _RecordedInput]
     signatures: dict[str, str]
     versions: dict[str, str]
 
 
-class _Finding(Struct):
+class _FindingRecord(Struct):
     says: str
     paper: str
     here: list[Outcome]
 
 
-class _PaperTable(Struct):
+class _TableRecord(Struct):
     title: str
     kind: str
     finding: str
@@ -101,13 +101,13 @@ class _PaperTable(Struct):
     system: str | None = None
 
 
-class _Paper(Struct):
+class _PaperRecord(Struct):
     """The findings and tables in paper.json."""
 
     title: str
     question: str
-    findings: list[_Finding]
-    tables: list[_PaperTable]
+    findings: list[_FindingRecord]
+    tables: list[_TableRecord]
     differs: list[str]
     rows: dict[str, str]
 
@@ -267,7 +267,7 @@ def _read(path: Path, shape: type[T]) -> T:
     return load_json(path, shape, expected="JSON", fix=_FIX)
 
 
-def _test_path(folder: Path, inputs: Mapping[str, _Input], given: str | Path | None) -> Path:
+def _test_path(folder: Path, inputs: Mapping[str, _RecordedInput], given: str | Path | None) -> Path:
     if "test" not in inputs:
         raise InputError(f"{folder}: expected a comparison on a test list, found an ablation without one; compare with --test")
     recorded = inputs["test"]
@@ -328,7 +328,7 @@ def _paper(path: Path) -> Mapping[str, Any] | None:
     if not path.exists():
         return None
     tables = _read(path, dict[str, Any])
-    typed(tables, _Paper, str(path), fix=_FIX)
+    typed(tables, _PaperRecord, str(path), fix=_FIX)
     return tables
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.arrays import F64, I64, offsets, unique_rows
 from ..lists.nbest import NBest
-from ..model.explain import Differences, with_length
+from ..model.explain import ChangedChoices, with_length
 from ..model.model import hypothesis_table, tree_scores, unit_table
 from .overview import rounded
 from .run_folder import FinishedRun, FinishedSystem
@@ -77,7 +77,7 @@ def _reasons(system: FinishedSystem, decoder: I64) -> dict[int, list[list[Any]]]
     """[name, part] by sentence, of those where the system does not choose what the decoder does."""
     if system.model is None:
         return {}
-    found = Differences.of(*with_length(system.model, system.nbest), system.chosen, decoder)
+    found = ChangedChoices.of(*with_length(system.model, system.nbest), system.chosen, decoder)
     out: dict[int, list[list[Any]]] = {}
     for k, s in enumerate(found.sentences.tolist()):
         parts = found.features(k)

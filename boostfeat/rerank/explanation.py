@@ -16,13 +16,13 @@ from ..lists.nbest import NBest
 from ..lists.quality import default_metric
 from ..metrics.metric import metric_of
 from ..model.decision import posterior_scale, ranks
-from ..model.explain import LENGTH, Differences, with_length
+from ..model.explain import LENGTH, ChangedChoices, with_length
 from ..model.model import Model
 
 _PHRASE = 24  # characters of a phrase that a table shows
 
 
-class Table(NamedTuple):
+class ExplanationTable(NamedTuple):
     """A table of an explanation."""
 
     rows: list[list[str]]
@@ -33,7 +33,7 @@ class Table(NamedTuple):
 class Explanation(dict[str, Any]):
     """Reasons by name, as ``boostfeat explain --json`` has them; ``parts`` are the lines and tables that people read."""
 
-    def __init__(self, reasons: dict[str, Any], parts: Sequence[str | Table]) -> None:
+    def __init__(self, reasons: dict[str, Any], parts: Sequence[str | ExplanationTable]) -> None:
         super().__init__(reasons)
         self.parts = parts
 
@@ -71,7 +71,7 @@ def explain(
             raise InputError(f"sentence {nbest.ids[0]}: its list is empty; name another")
         chosen, other = _named(nbest, hyp, "hyp", chosen), _named(nbest, against, "against", other)
     gains = _gains(nbest, metric, chosen, other)
-    differences = Differences.of(*with_length(model, nbest), chosen, other)
+    differences = ChangedChoices.of(*with_length(model, nbest), chosen, other)
     if not one:
         return _of_lists(differences, nbest, None if gains is None else gains[differences.sentences], top, by_risk=by_risk)
     both = {"chosen": texts(nbest, chosen)[0], "decoder" if against is None else "other": texts(nbest, other)[0]}
@@ -98,7 +98,7 @@ def _gains(nbest: NBest, metric: str | None, chosen: I64, other: I64) -> F64 | N
 
 
 def _of_one(
-    differences: Differences, nbest: NBest, both: dict[str, str], gain: float | None, expected: list[float] | None, top: int
+    differences: ChangedChoices, nbest: NBest, both: dict[str, str], gain: float | None, expected: list[float] | None, top: int
 ) -> Explanation:
     """Explain one choice: what each unit, feature and tree adds to it over the other hypothesis."""
     same = not len(differences.sentences)
@@ -116,7 +116,7 @@ def _of_one(
     }
     if same:
         return Explanation(reasons, [f"both are the same hypothesis: {both['chosen']}"])
-    parts: list[str | Table] = [f"source:  {source}"] if source else []
+    parts: list[str | ExplanationTable] = [f"source:  {source}"] if source else []
     parts += [f"{name + ':':8} {text}" for name, text in both.items()]
     better = "" if gain is None else f"; by the metric {gain:+.1f} points"
     parts.append(f"score: {'ahead' if difference >= 0 else 'behind'} by {abs(difference):.4f}{better}")
@@ -125,11 +125,13 @@ def _of_one(
     parts.append("")
     if units:
         rows = [[u["in"], _cut(u["src"]), _cut(u["tgt"] or ""), f"{u['linear']:+.4f}", f"{u['trees']:+.4f}"] for u in units]
-        parts += [Table(rows, ["in", "source", "target", "linear", "trees"], (3, 4)), ""]
+        parts += [ExplanationTable(rows, ["in", "source", "target", "linear", "trees"], (3, 4)), ""]
     added = [[name, f"{part:+.4f}"] for name, part in features[:top]]
     if rest := features[top:]:
         added.append([f"{len(rest)} more", f"{sum(part for _, part in rest):+.4f}"])
-    return Explanation(reasons, [*parts, Table([*added, ["together", f"{difference:+.4f}"]], ["feature or tree", "adds"], (1,))])
+    return Explanation(
+        reasons, [*parts, ExplanationTable([*added, ["together", f"{difference:+.4f}"]], ["feature or tree", "adds"], (1,))]
+    )
 
 
 def _cut(phrase: str | None) -> str:
@@ -138,7 +140,7 @@ def _cut(phrase: str | None) -> str:
     return phrase if len(phrase) <= _PHRASE else phrase[: _PHRASE - 3] + "..."
 
 
-def _of_lists(differences: Differences, nbest: NBest, gains: F64 | None, top: int, *, by_risk: bool) -> Explanation:
+def _of_lists(differences: ChangedChoices, nbest: NBest, gains: F64 | None, top: int, *, by_risk: bool) -> Explanation:
     """Explain all choices: the templates, features and trees that decided most of them, for better or worse."""
     n = len(differences.sentences)
     known = np.zeros(n) if gains is None else gains
@@ -151,7 +153,7 @@ def _of_lists(differences: Differences, nbest: NBest, gains: F64 | None, top: in
         reasons["lower_score"] = int((differences.totals <= 0).sum())
     reasons |= {"groups": differences.group_movers(groups, known), "movers": differences.movers(known)}
     how = "" if gains is None else f": {reasons['better']:,} are better, {reasons['worse']:,} worse"
-    parts: list[str | Table] = [f"of {len(nbest):,} choices {n:,} are not the decoder's{how}"]
+    parts: list[str | ExplanationTable] = [f"of {len(nbest):,} choices {n:,} are not the decoder's{how}"]
     if by_risk:
         lower = f"{reasons['lower_score']:,} of them have no higher score"
         parts.append(f"minimum Bayes risk decides: {lower}, and nothing below decided them")
@@ -164,8 +166,8 @@ def _of_lists(differences: Differences, nbest: NBest, gains: F64 | None, top: in
     if reasons["movers"]:
         by_group = [row(m, m["name"], f"{m['features']:,}") for m in reasons["groups"]]
         by_name = [row(m, m["name"]) for m in reasons["movers"][:top]]
-        parts += ["", Table(by_group, ["template", "features", "decided", *points])]
-        parts += ["", Table(by_name, ["feature or tree", "decided", *points]), ""]
+        parts += ["", ExplanationTable(by_group, ["template", "features", "decided", *points])]
+        parts += ["", ExplanationTable(by_name, ["feature or tree", "decided", *points]), ""]
         mean = "; points are the mean of what these choices gain by the metric" if points else ""
         parts.append(f"decided: without it the decoder's hypothesis would be ahead{mean}")
     return Explanation(reasons, parts)

@@ -79,7 +79,7 @@ class Features:
 _Factor = Annotated[float, Meta(ge=0, le=float_info.max)]
 
 
-class _Group(Struct, forbid_unknown_fields=True):
+class _GroupRecord(Struct, forbid_unknown_fields=True):
     match: str
     freeze: bool = False
     l1: _Factor = 1.0
@@ -88,7 +88,7 @@ class _Group(Struct, forbid_unknown_fields=True):
 
 
 class _GroupsFile(Struct, forbid_unknown_fields=True):
-    group: Annotated[list[_Group], Meta(min_length=1)]
+    group: Annotated[list[_GroupRecord], Meta(min_length=1)]
 
 
 @dataclass(frozen=True)

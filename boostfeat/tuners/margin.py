@@ -26,7 +26,7 @@ HUGE = 1e100  # weights beyond this are of no use, and their squares are not num
 EPSILON = 1e-6  # by how much a constraint must be violated to enter a working set [EMR13 algorithm 1]
 
 
-class Lists(NamedTuple):
+class KernelLists(NamedTuple):
     """An n-best list as kernels take it. All arrays are read-only, so that one compiled kernel serves every list."""
 
     hyp_ptr: I64  # [S+1]
@@ -38,7 +38,7 @@ class Lists(NamedTuple):
     recipe: Recipe  # what they are worth
 
     @classmethod
-    def of(cls, nbest: NBest, features: Features, gain: str | None = None) -> Lists:
+    def of(cls, nbest: NBest, features: Features, gain: str | None = None) -> KernelLists:
         """With the statistics of a gain, for learners that look at it in context."""
         sp, metric = features.sparse, metric_of(gain or "bleu", nbest)
         rows = all_rows(nbest, metric) if gain else np.zeros((0, metric.width), np.int32)

@@ -172,7 +172,7 @@ def _best_interval(at, order, old, new, rows, sums, recipe, reach, narrow):  # t
 
 
 @dataclass(frozen=True)
-class Corpus:
+class LineSearchLists:
     """What a line search needs of the lists: S sentences, H hypotheses, D features that may move."""
 
     hyp_ptr: I64  # [S+1]
@@ -255,7 +255,7 @@ class Mert(MertOptions):
         return self.search(log, corpus, init, moves, scale)
 
     def search(self, log: EpochLog, corpus: Any, init: F64, moves: I64, scale: F64) -> Model:
-        """Climb on a Corpus, or a GraphCorpus, round by round."""
+        """Climb on lists, or a GraphCorpus, round by round."""
         run = log.run
         start = init[moves] * scale
         total = float(np.abs(init[moves]).sum()) or 1.0
@@ -278,7 +278,7 @@ class Mert(MertOptions):
                     weights[moves] = best / scale
                     if not corpus.base.any():
                         weights[moves] *= total / np.abs(weights[moves]).sum()
-                more = {} if isinstance(corpus, Corpus) else {"graphs": corpus.shown(best_value)}
+                more = {} if isinstance(corpus, LineSearchLists) else {"graphs": corpus.shown(best_value)}
                 log.record(r, weights, searches=searches, **more)
         return log.model(self, "mert")
 
@@ -304,7 +304,7 @@ class Mert(MertOptions):
                     w, a, value = w + step * d, moved, found
         return w, _ranked(corpus, w), n  # anew: the steps' rounding adds up
 
-    def prepare(self, features: Features, nbest: NBest, init: F64, run: Run, metric: Metric) -> tuple[I64, F64, Corpus]:
+    def prepare(self, features: Features, nbest: NBest, init: F64, run: Run, metric: Metric) -> tuple[I64, F64, LineSearchLists]:
         """(features that may move, their spreads, the corpus): features that are frozen or the same within lists stay."""
         run.groups.check("mert")
         free = np.flatnonzero(~run.groups.frozen(features.names))
@@ -322,7 +322,7 @@ class Mert(MertOptions):
         x /= scale[:, None]
         fixed = init.copy()
         fixed[free] = 0.0
-        corpus = Corpus(
+        corpus = LineSearchLists(
             hyp_ptr=nbest.hyp_ptr,
             x=x,
             base=features.scores(fixed),
@@ -342,7 +342,7 @@ def climbed(nbest: NBest, run: Run) -> Metric:
 
 
 def statistics(nbest: NBest, metric: Metric) -> dict[str, Any]:
-    """What a Corpus holds of a metric."""
+    """Return what LineSearchLists hold of a metric."""
     rows = all_rows(nbest, metric)
     kind = np.int64 if rows.dtype.kind == "i" else np.float64
     none = np.flatnonzero(np.diff(nbest.hyp_ptr) == 0)

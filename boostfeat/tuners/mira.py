@@ -17,8 +17,8 @@ from ..metrics.sums import add_row, context_gain
 from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
 from .margin import (
+    KernelLists,
     Limits,
-    Lists,
     bound_step,
     cutting_plane,
     health,
@@ -151,7 +151,7 @@ def train(tuner: Any, limits: Limits, nbest: NBest, select: NBest | None, run: R
     features = Features.of(nbest)
     log = EpochLog(features, nbest, select, run)
     gains = run.gains(nbest)
-    x = Lists.of(nbest, features, run.gain)
+    x = KernelLists.of(nbest, features, run.gain)
     run.groups.check(method, "c")
     w, factor = start_weights(features, run), step_factors(features, run)
     started, mean = bool(w.any()), np.zeros(len(w))
@@ -197,7 +197,7 @@ def mix(w: F64, learned: list[tuple[int, F64, F64]]) -> tuple[int, F64, F64]:
     return sum(moves), w + sum(v - w for v in last) / len(last), w + sum(v - w for v in mean) / len(mean)
 
 
-def oracle_and_prediction(x: Lists, best: I64, gains: F64, choice: Choice, w: F64, sums: F64) -> tuple[I64, I64]:
+def oracle_and_prediction(x: KernelLists, best: I64, gains: F64, choice: Choice, w: F64, sums: F64) -> tuple[I64, I64]:
     """([S], [S]) y+ and y- of one weight vector for all sentences: a pass whose steps are 0.
 
     IN best [S], the 1-best under w, and sums, the statistics of all of them: what gains are in the context of.

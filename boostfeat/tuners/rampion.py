@@ -10,7 +10,7 @@ from ..core.kernels import kernel
 from ..lists.nbest import NBest
 from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
-from .margin import Lists, difference, health, score_of, start_weights
+from .margin import KernelLists, difference, health, score_of, start_weights
 from .tuner_options import RampionOptions
 
 
@@ -28,7 +28,7 @@ class Rampion(RampionOptions):
     def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
         features = Features.of(nbest)
         log = EpochLog(features, nbest, select, run)
-        x = Lists.of(nbest, features)
+        x = KernelLists.of(nbest, features)
         run.groups.check("rampion", "c", "l2")
         w0, factor = start_weights(features, run), step_factors(features, run)
         n = max(int(np.count_nonzero(np.diff(nbest.hyp_ptr) > 1)), 1)

@@ -61,7 +61,7 @@ def limited(store: str, *, rounds: int, threads: int, limit: int = 0) -> dict[st
     from synthetic import SyntheticOptions, synthetic_nbest
 
     from boostfeat.boosting.boost import boost
-    from boostfeat.boosting.options import recipe
+    from boostfeat.boosting.boost_options import recipe
     from boostfeat.lists.store import read_store
 
     options = recipe("paper", rounds=rounds)

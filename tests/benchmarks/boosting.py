@@ -15,8 +15,8 @@ import numpy as np
 from harness import REAL, cpu, fi_en, in_process, report
 from synthetic import SyntheticOptions, synthetic_nbest
 
+from boostfeat.boosting.boost_options import BoostOptions
 from boostfeat.boosting.local import Local
-from boostfeat.boosting.options import BoostOptions
 from boostfeat.boosting.round_loss import RoundLoss
 from boostfeat.core.arrays import scatter_segments
 from boostfeat.lists.nbest import NBest

@@ -15,8 +15,8 @@ import time
 
 import numpy as np
 
+from boostfeat.boosting.boost_options import recipe
 from boostfeat.boosting.induce import induce
-from boostfeat.boosting.options import recipe
 from boostfeat.core.arrays import Array
 from boostfeat.features.feature_maker import FeatureMaker
 from boostfeat.lists.choices import Scorer, decoder_choice

@@ -10,7 +10,7 @@ import lightgbm as lgb
 import numpy as np
 
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.options import BoostOptions
+from boostfeat.boosting.boost_options import BoostOptions
 from boostfeat.boosting.record import score_of
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.nbest import NBest

@@ -11,7 +11,7 @@ from engines import Spoken, one_leaf
 from synthetic import SyntheticOptions, synthetic_nbest, worth
 
 from boostfeat.boosting.boost import boost, run_rounds
-from boostfeat.boosting.options import BoostOptions
+from boostfeat.boosting.boost_options import BoostOptions
 from boostfeat.boosting.round_loss import RoundLoss
 from boostfeat.core.arrays import owners
 from boostfeat.core.errors import InputError

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from boostfeat.boosting.boost import boost
+from boostfeat.boosting.boost_options import ABLATION, RECIPES, BoostOptions, recipe
 from boostfeat.boosting.induce import induce
-from boostfeat.boosting.options import ABLATION, RECIPES, BoostOptions, recipe
 from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.formats import read

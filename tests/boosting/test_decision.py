@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
+from boostfeat.boosting.boost_options import recipe
 from boostfeat.boosting.induce import induce
-from boostfeat.boosting.options import recipe
 from boostfeat.boosting.selection.way import LENGTHS, SCALES, WAYS, Decisions, chosen_way, decisions
 from boostfeat.lists.build import with_stats
 from boostfeat.lists.choices import Scorer, best_choice

@@ -23,8 +23,8 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import BoostReranker, FeaturePlan, InputError, Model, NBest, Tree, featurize, induce, read_store, write_store
 from boostfeat.boosting import estimator
+from boostfeat.boosting.boost_options import RECIPES, recipe
 from boostfeat.boosting.estimator import SentenceKFold, usable_cores
-from boostfeat.boosting.options import RECIPES, recipe
 from boostfeat.lists.nbest import strings
 from boostfeat.tuners import TUNERS, tuner_class
 from boostfeat.tuners.base import Run

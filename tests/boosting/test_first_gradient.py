@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
+from boostfeat.boosting.boost_options import BoostOptions
 from boostfeat.boosting.first_gradient import first_gradient
-from boostfeat.boosting.options import BoostOptions
 from boostfeat.losses.pairs import pairs_for
 from boostfeat.model.model import Model
 from boostfeat.tuners.linear import linear_problem

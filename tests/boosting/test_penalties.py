@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from boostfeat.boosting.boost import boost
+from boostfeat.boosting.boost_options import BoostOptions, recipe
 from boostfeat.boosting.induce import induce, with_penalty
-from boostfeat.boosting.options import BoostOptions, recipe
 from boostfeat.boosting.selection import penalty as penalties
 from boostfeat.boosting.selection.penalty import GRID, WITHOUT, PenaltyFit, are_worse, chosen_penalty, penalty_fits, thinned
-from boostfeat.boosting.selection.template_set import Features
+from boostfeat.boosting.selection.template_set import FeaturedLists
 from boostfeat.boosting.selection.trials import FOLDS, Trials
 from boostfeat.cli import run
 from boostfeat.formats import read
@@ -241,7 +241,7 @@ def test_a_list_of_sparse_features_alone_has_its_penalty_chosen(told):
 
 def test_there_is_nothing_to_choose_without_sparse_features_or_from_a_model(told, dev):
     def chosen(nbest, options, start=None):
-        return with_penalty(Trials(nbest), Features(nbest, None), options, start, seed=0, threads=1, tell=None)
+        return with_penalty(Trials(nbest), FeaturedLists(nbest, None), options, start, seed=0, threads=1, tell=None)
 
     assert chosen(dev, recipe("default")) == (recipe("default", sparse_l2=1000.0), {}, [])
     assert chosen(told[:5], OPTIONS)[1] == {}

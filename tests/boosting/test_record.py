@@ -9,7 +9,7 @@ import pytest
 from engines import Spoken, one_leaf
 
 from boostfeat.boosting.boost import boost, run_rounds
-from boostfeat.boosting.options import BoostOptions
+from boostfeat.boosting.boost_options import BoostOptions
 from boostfeat.boosting.record import STEPS, check_same
 from boostfeat.boosting.stopping import best_round, kept_rounds
 from boostfeat.core.errors import InputError

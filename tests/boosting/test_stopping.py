@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.options import recipe
+from boostfeat.boosting.boost_options import recipe
 from boostfeat.boosting.stopping import best_round, staged_scores
 
 QUICK = {"rounds": 12, "min_occurrences": 20, "draws": 300, "keep": 30}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.options import recipe
+from boostfeat.boosting.boost_options import recipe
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.formats.importing import Corpus, import_corpus
 from boostfeat.lists.build import ReadOptions

@@ -11,8 +11,8 @@ import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.boost import boost
+from boostfeat.boosting.boost_options import recipe
 from boostfeat.boosting.induce import induce
-from boostfeat.boosting.options import recipe
 from boostfeat.boosting.selection.tree_count import chosen_count, counts_to_try, held_out_choices, of_all_trials
 from boostfeat.boosting.selection.trials import FOLDS, Trials
 from boostfeat.lists.choices import Scorer, best_choice

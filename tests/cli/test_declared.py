@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1] / "boostfeat"
 UNSAID = asdict(Option(""))
 REGISTRIES = {  # literal ones, whose values are settings
-    "boosting.options": "RECIPES ABLATION",
+    "boosting.boost_options": "RECIPES ABLATION",
     "losses.pair_options": "SAMPLERS",
     "compare.comparison_options": "PRESETS",
     "compare.systems": "SYSTEMS GRIDS",

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 import pytest
 from toy_trees import stump
 
-from boostfeat.boosting.options import recipe
+from boostfeat.boosting.boost_options import recipe
 from boostfeat.features.sets import SETS, TEMPLATES
 from boostfeat.lists.merging import concat
 from boostfeat.lists.nbest import strings

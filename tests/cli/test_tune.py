@@ -11,7 +11,7 @@ import pytest
 from synthetic import SyntheticOptions, synthetic_nbest, write_lists
 
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.options import BoostOptions
+from boostfeat.boosting.boost_options import BoostOptions
 from boostfeat.core.errors import InputError
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.joining import with_features

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from workers_here import DECODED, PATCHED, WorkersHere
 
-from boostfeat.compare.job_processes import Workers
+from boostfeat.compare.job_processes import JobProcesses
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -22,4 +22,4 @@ def _workers_here() -> Iterator[None]:
 def _workers_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes of their own, as users have them."""
     for name in (PATCHED, DECODED):
-        monkeypatch.setattr(name, Workers)
+        monkeypatch.setattr(name, JobProcesses)

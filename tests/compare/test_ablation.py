@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from synthetic import SyntheticOptions, write_lists
 
-from boostfeat.boosting.options import ABLATION, RECIPES, recipe
+from boostfeat.boosting.boost_options import ABLATION, RECIPES, recipe
 from boostfeat.compare.comparison_options import as_words
 from boostfeat.compare.runner import CompareOptions, all_systems, compare
 from boostfeat.compare.systems import SYSTEMS, System, ablation_systems, boost_options
 from boostfeat.compare.table import markdown_table
 from boostfeat.compare.tasks import write_featurized
-from boostfeat.features.options import ResourceFiles
+from boostfeat.features.resource_options import ResourceFiles
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.mbr import mbr_gains
 from boostfeat.lists.store import read_store

@@ -18,9 +18,9 @@ from search_here import search
 from synthetic import SyntheticOptions, synthetic_nbest, write_lists
 from workers_here import WorkersHere
 
+from boostfeat.boosting.boost_options import recipe
 from boostfeat.boosting.estimator import BoostReranker
 from boostfeat.boosting.induce import induce
-from boostfeat.boosting.options import recipe
 from boostfeat.compare import tasks
 from boostfeat.compare.comparison_options import as_words
 from boostfeat.compare.runner import CompareOptions, Folder, compare
@@ -30,7 +30,7 @@ from boostfeat.core.errors import InputError
 from boostfeat.core.files import only_writer
 from boostfeat.core.processes import peak_mb
 from boostfeat.features.feature_maker import FeatureMaker
-from boostfeat.features.options import ResourceFiles
+from boostfeat.features.resource_options import ResourceFiles
 from boostfeat.lists.choices import Scorer, decoder_choice, oracle_choice
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model

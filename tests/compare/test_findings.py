@@ -13,7 +13,7 @@ import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.options import recipe
+from boostfeat.boosting.boost_options import recipe
 from boostfeat.compare.comparison_options import CompareOptions
 from boostfeat.compare.systems import fit, parse_systems
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize

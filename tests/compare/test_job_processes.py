@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from boostfeat.compare import job_processes
-from boostfeat.compare.job_processes import Job, Workers
+from boostfeat.compare.job_processes import Job, JobProcesses
 from boostfeat.core import processes
 from boostfeat.core.errors import InputError
 from boostfeat.core.processes import peak_mb, usable_cores
@@ -62,7 +62,7 @@ class Calls:
 
 
 def run(calls: Calls, size: int = 1, report: Callable[[str], None] = print) -> Calls:
-    with Workers(size) as workers:
+    with JobProcesses(size) as workers:
         workers.run(calls, report=report)
         workers.run(calls, report=report)  # nothing is left
     assert not multiprocessing.active_children()

@@ -15,7 +15,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from toy_trees import stump
 
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.options import recipe
+from boostfeat.boosting.boost_options import recipe
 from boostfeat.compare import paper_page
 from boostfeat.compare.comparison_options import CompareOptions
 from boostfeat.compare.findings import NOT_SHOWN, SHOWN, WITHIN, verdict_of

@@ -17,7 +17,7 @@ from boostfeat.compare.systems import fit, parse_systems, stages
 from boostfeat.compare.table import table_rows
 from boostfeat.compare.tasks import write_featurized
 from boostfeat.core.errors import InputError
-from boostfeat.features.options import ResourceFiles
+from boostfeat.features.resource_options import ResourceFiles
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.metrics.significance import approximate_randomisation, exact_sums

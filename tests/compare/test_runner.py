@@ -20,7 +20,7 @@ from boostfeat.compare.runner import Folder, compare, settings
 from boostfeat.compare.systems import SYSTEMS, parse_systems
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import digest, read_bytes
-from boostfeat.features.options import ResourceFiles
+from boostfeat.features.resource_options import ResourceFiles
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.metrics.significance import SEED

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from boostfeat.boosting.options import recipe
+from boostfeat.boosting.boost_options import recipe
 from boostfeat.compare.runner import CompareOptions
 from boostfeat.compare.systems import (
     BASE,

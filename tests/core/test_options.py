@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from boostfeat import BoostReranker
-from boostfeat.boosting.options import ABLATION, RECIPES, BoostOptions, recipe
+from boostfeat.boosting.boost_options import ABLATION, RECIPES, BoostOptions, recipe
 from boostfeat.cli.flags import flags_of
 from boostfeat.cli.learning_commands import InduceFlags
 from boostfeat.core.errors import InputError

@@ -26,10 +26,10 @@ from engines import Told
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.boost import run_rounds
+from boostfeat.boosting.boost_options import recipe
 from boostfeat.boosting.induce import induce_on
 from boostfeat.boosting.local import Local
-from boostfeat.boosting.options import recipe
-from boostfeat.boosting.selection.template_set import Features
+from boostfeat.boosting.selection.template_set import FeaturedLists
 from boostfeat.core.arrays import block_ptr
 from boostfeat.core.errors import InputError
 from boostfeat.distributed.block_range import BlockRange
@@ -61,7 +61,7 @@ EXACT = ("paper", "global", "fresh pairs")  # every bit; sums of slopes are over
 
 def here(dev, select, options, **how):
     """Learn on this machine."""
-    return induce_on(Features(dev, select), options, **how)
+    return induce_on(FeaturedLists(dev, select), options, **how)
 
 
 @pytest.fixture(scope="module")

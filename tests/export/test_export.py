@@ -21,7 +21,7 @@ from strategies import containers
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.options import BoostOptions
+from boostfeat.boosting.boost_options import BoostOptions
 from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.core.files import read_chunks
@@ -133,7 +133,7 @@ def test_scores_at_thresholds_beside_them_and_at_the_edges(tmp_path_factory, tar
     expected, place = twin(model, names, x), tmp_path_factory.mktemp("m") / ("m.h" if target == "c" else "m.py")
     export(model, target, place, Context(), verify=False)
     if target == "c":
-        found = compiled_lists(place, nbest, c.Source.of(model, Context()).inputs)[0]
+        found = compiled_lists(place, nbest, c.CSource.of(model, Context()).inputs)[0]
     else:
         lists = lists_of_candidates(nbest, set(), set(names))
         found = np.array([score for source, candidates in lists for score in imported(place).scores(candidates, source)])

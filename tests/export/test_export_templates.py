@@ -195,7 +195,7 @@ def test_sanitizers_find_nothing_in_c(lists: NBest, tmp_path: Path) -> None:
     if done.returncode and "asan" in done.stderr:
         pytest.skip("no sanitizers")
     assert done.returncode == 0, done.stderr[-500:]
-    write_arrays(lists, c.Source.of(model, context).inputs, tmp_path / "arrays")
+    write_arrays(lists, c.CSource.of(model, context).inputs, tmp_path / "arrays")
     done = subprocess.run([tmp_path / "all", tmp_path / "arrays"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     expected = model.decision_function(FeatureMaker().for_model(lists, model))

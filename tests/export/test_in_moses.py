@@ -10,10 +10,10 @@ import pytest
 
 from boostfeat import formats
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.options import recipe
+from boostfeat.boosting.boost_options import recipe
 from boostfeat.export import Context, ExportOptions, export
 from boostfeat.export.kinds import static_features
-from boostfeat.export.moses.writing import Job
+from boostfeat.export.moses.writing import MosesJob
 from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize
 from boostfeat.features.feature_maker import plan_of, with_plan
 from boostfeat.formats.moses.ini import Ini
@@ -93,7 +93,7 @@ def test_contextual_weights_and_trees_are_the_same_numbers_in_moses(
     context = Context(options=options, plan=plan_of(model))
     export(model, "moses", tmp_path / "out", context)
     nbest = decoded(moses_with_function, tmp_path / "out" / "moses.ini", tmp_path)
-    inner = Job(model, context).parts.function
+    inner = MosesJob(model, context).parts.function
     assert inner is not None
     assert {"bi", "lo", "cx", "cb", "co", "cc", "m1.tgt"} <= {name.partition(":")[0] for name in inner.weights}
     assert inner.trees

@@ -13,7 +13,7 @@ from boostfeat.core.errors import InputError
 from boostfeat.export import Context, ExportOptions, inputs, verify
 from boostfeat.export.compiling import C, compiler_command
 from boostfeat.export.inputs import inputs_of
-from boostfeat.export.moses.writing import Job
+from boostfeat.export.moses.writing import MosesJob
 from boostfeat.export.verify import compare_scores, difference, expected_scores, near_thresholds
 from boostfeat.lists.precision import precision_of
 from boostfeat.model.model import Model
@@ -96,9 +96,9 @@ def test_rows_near_a_threshold(dev, step):
 def test_the_functions_of_an_ini_are_those_it_names_anywhere(tmp_path):
     """A feature function needs no weight, and a weight may be of one that comes with the decoder."""
     (tmp_path / "ini").write_text("[feature]\nOwn name=Own0\nKENLM name=LM0\n\n[weight]\nLM0= 1\nOther0= 2\n")
-    found = Job(Model({}), Context(options=ExportOptions(ini=str(tmp_path / "ini"), static=("a",)))).known
+    found = MosesJob(Model({}), Context(options=ExportOptions(ini=str(tmp_path / "ini"), static=("a",)))).known
     assert (found.functions, found.static) == ({"Own0", "LM0", "Other0"}, ("a",))
-    assert Job(Model({}), Context(options=ExportOptions())).known.functions == frozenset()
+    assert MosesJob(Model({}), Context(options=ExportOptions())).known.functions == frozenset()
 
 
 def test_the_compiler_that_a_user_names_may_have_arguments(monkeypatch):

@@ -17,7 +17,7 @@ from boostfeat import BoostReranker
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.features import FeaturePlan, feature_maker, featurizing
 from boostfeat.features.feature_maker import FeatureMaker, has_features, plan_of, with_plan
-from boostfeat.features.options import ResourceFiles
+from boostfeat.features.resource_options import ResourceFiles
 from boostfeat.lists.build import HypRecord, UnitRecord, with_own_lines
 from boostfeat.lists.choices import Scorer, best_choice
 from boostfeat.lists.store import read_store, write_store

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from strategies import build
 
+from boostfeat.boosting.boost_options import recipe
 from boostfeat.boosting.induce import induce
-from boostfeat.boosting.options import recipe
 from boostfeat.boosting.selection.penalty import chosen_penalty
-from boostfeat.boosting.selection.template_set import Features, taught
+from boostfeat.boosting.selection.template_set import FeaturedLists, taught
 from boostfeat.boosting.selection.trials import Trials
 from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize, load_plugin
@@ -158,7 +158,7 @@ TAUGHT = [name for name, template in TEMPLATES.items() if template.crossed or "l
 def test_references_of_random_words_teach_nothing(templates: str) -> None:
     """Planted: where references are random words, no template gains by folds, nor does a set of them."""
     nbest, options = lists_without_truth(), recipe("default", gain="wer")
-    more = taught(Features(nbest, None), templates, options, FeatureMaker())
+    more = taught(FeaturedLists(nbest, None), templates, options, FeatureMaker())
     rows = [chosen_penalty(Trials(lists), options, seed=0).rows for lists in (nbest, more.dev)]
     held_out = HeldOutRows(metric_of(options.metric, nbest), rows)
     assert held_out.gains[1] - held_out.gains[0] <= 2 * held_out.error(0, 1)

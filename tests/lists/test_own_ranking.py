@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from strategies import build
 
+from boostfeat.boosting.boost_options import recipe
 from boostfeat.boosting.induce import induce
-from boostfeat.boosting.options import recipe
 from boostfeat.formats import read
 from boostfeat.lists.build import HypRecord, ReadOptions
 from boostfeat.lists.choices import Scorer, best_choice, first_choice

@@ -12,8 +12,8 @@ import pytest
 from scipy.optimize import minimize
 
 from boostfeat.boosting.boost import boost
+from boostfeat.boosting.boost_options import recipe
 from boostfeat.boosting.induce import induce
-from boostfeat.boosting.options import recipe
 from boostfeat.boosting.selection.calibration import _curve, calibration
 from boostfeat.cli import run
 from boostfeat.core.errors import InputError

@@ -17,7 +17,7 @@ from boostfeat.lists.choices import decoder_choice
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.decision import Length
-from boostfeat.model.explain import Differences
+from boostfeat.model.explain import ChangedChoices
 from boostfeat.model.model import Model
 
 
@@ -34,7 +34,7 @@ def model(request, dev: NBest) -> Model:
 
 def test_parts_add_up_to_the_difference_of_scores(dev, model):
     scores, chosen, other = model.decision_function(dev), model.predict(dev), decoder_choice(dev)
-    found = Differences.of(model, dev, chosen, other)
+    found = ChangedChoices.of(model, dev, chosen, other)
     s = found.sentences
     assert len(s) > 5
     assert (chosen[s] != other[s]).all()
@@ -57,7 +57,9 @@ def test_a_phrase_that_comes_twice_counts_twice(tmp_path, level):
     nbest = formats.read(tmp_path / "list", ReadOptions())
     model = Model({"x": 1.0}, (stump(on="x", feature="x", threshold=0.7, weight=1.0),), level)
     [other] = [
-        row for row in Differences.of(model, nbest, np.array([1]), np.array([0])).units(0) if row["in"] == "other" and row["tgt"]
+        row
+        for row in ChangedChoices.of(model, nbest, np.array([1]), np.array([0])).units(0)
+        if row["in"] == "other" and row["tgt"]
     ]
     value = model.trees[0].predict(FeatureTable(["x"], np.array([[1.0]])))[0]
     assert other["linear"] == -2
@@ -71,7 +73,7 @@ def test_a_phrase_of_both_in_another_context_is_one_row(tmp_path):
     lines = ({"boostfeat": "nbest/1", "unit_features": ["x"]}, {"id": 0, "hyps": hyps})
     (tmp_path / "list").write_text("\n".join(map(json.dumps, lines)))
     nbest = formats.read(tmp_path / "list", ReadOptions())
-    found = Differences.of(Model({"x": 2.0}), nbest, np.array([0]), np.array([1])).units(0)
+    found = ChangedChoices.of(Model({"x": 2.0}), nbest, np.array([0]), np.array([1])).units(0)
     assert [(row["in"], row["tgt"], row["linear"]) for row in found] == [
         ("chosen", "b", 0),
         ("other", "c", 0),
@@ -82,7 +84,7 @@ def test_a_phrase_of_both_in_another_context_is_one_row(tmp_path):
 def test_who_decided(dev, model):
     """Without the feature or tree, the other hypothesis would be ahead: against scores without it."""
     chosen, other = model.predict(dev), decoder_choice(dev)
-    found = Differences.of(model, dev, chosen, other)
+    found = ChangedChoices.of(model, dev, chosen, other)
     gains = np.where(np.arange(len(found.sentences)) % 3 == 0, -1.0, 2.0)
     movers = {m["name"]: m for m in found.movers(gains)}
     c, d = chosen[found.sentences], other[found.sentences]
@@ -101,14 +103,14 @@ def test_parts_of_one_size_are_told_by_name(dev):
     x = dev.global_features[chosen[0]] - dev.global_features[other[0]]
     for part in (2, -2):
         weights = {first: part / x[0], second: -part / x[1], third: 1 / x[2]}
-        found = Differences.of(Model(weights), dev, chosen, other).features(0)
+        found = ChangedChoices.of(Model(weights), dev, chosen, other).features(0)
         assert [name for name, _ in found if name in weights] == [*sorted([first, second]), third]
 
 
 def test_which_groups_decided(dev, model):
     """All features of a group taken away at once, and all trees: against scores without them."""
     chosen, other = model.predict(dev), decoder_choice(dev)
-    found = Differences.of(model, dev, chosen, other)
+    found = ChangedChoices.of(model, dev, chosen, other)
     half = set(dev.global_names[::2])
     groups = {**{name: "half" if name in half else "rest" for name in dev.global_names}, **dict.fromkeys(found.trees, "trees")}
     movers = {m["name"]: m for m in found.group_movers(groups, np.ones(len(found.sentences)))}
@@ -141,7 +143,7 @@ def test_the_command(dev, model, boostfeat, tmp_path: Path):
     assert {line.split()[0] for line in tables[0]} == {row["name"] for row in whole["groups"]} <= {"decoder", "trees"}
     assert [line.split()[0] for line in tables[1]] == [row["name"] for row in whole["movers"][:3]]
     assert out.splitlines()[-1].startswith("decided: without it the decoder's hypothesis would be ahead")
-    s = int(Differences.of(model, dev, model.predict(dev), decoder_choice(dev)).sentences[0])
+    s = int(ChangedChoices.of(model, dev, model.predict(dev), decoder_choice(dev)).sentences[0])
     code, out, _ = boostfeat(*command, "--sentence", dev.ids[s], "--json")
     one = json.loads(out)
     assert one["id"] == dev.ids[s]
@@ -217,7 +219,7 @@ def test_lists_that_are_empty_do_not_differ_and_features_without_weight_add_noth
     chosen[2] = other[2] = -1
     first, *_ = names = dev.global_names
     weights = {name: w for name, w in model.weights.items() if name != first}
-    found = Differences.of(replace(model, weights=weights), dev, chosen, other)
+    found = ChangedChoices.of(replace(model, weights=weights), dev, chosen, other)
     assert found.sentences.tolist() == list(range(3, len(dev)))
     column = found.names.index(first)
     assert found.parts[:, column].nnz == 0

@@ -7,7 +7,7 @@ import pytest
 from toy_trees import stump
 
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.options import recipe
+from boostfeat.boosting.boost_options import recipe
 from boostfeat.core.errors import InputError
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions
 from boostfeat.model.model import Model

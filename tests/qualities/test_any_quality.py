@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from synthetic import SyntheticOptions, synthetic_nbest
 
+from boostfeat.boosting.boost_options import recipe
 from boostfeat.boosting.induce import induce
-from boostfeat.boosting.options import recipe
 from boostfeat.core.errors import InputError
 from boostfeat.core.options import named
 from boostfeat.lists.choices import Scorer, best_choice, mean_score

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import linregress
 
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.options import BoostOptions
+from boostfeat.boosting.boost_options import BoostOptions
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store
 from boostfeat.losses.pairs import PairOptions

@@ -15,7 +15,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from workers_here import PATCHED, WorkersHere
 
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.options import BoostOptions
+from boostfeat.boosting.boost_options import BoostOptions
 from boostfeat.core.errors import InputError
 from boostfeat.formats import write
 from boostfeat.lists.feature_range import LARGEST, SMALLEST, learnable, out_of_range, range_warnings

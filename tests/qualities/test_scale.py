@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.options import recipe
+from boostfeat.boosting.boost_options import recipe
 from boostfeat.core.arrays import add_segment_sums, offsets, scatter_segments
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.lists.store import read_store

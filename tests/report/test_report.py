@@ -17,7 +17,7 @@ import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.options import BoostOptions
+from boostfeat.boosting.boost_options import BoostOptions
 from boostfeat.core.errors import FormatError
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.features.feature_maker import with_plan

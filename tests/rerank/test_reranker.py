@@ -16,7 +16,7 @@ import pytest
 from boostfeat import Reranker, from_ctranslate2
 from boostfeat.core.errors import InputError
 from boostfeat.features.feature_maker import FeatureMaker, with_plan
-from boostfeat.features.options import ResourceFiles
+from boostfeat.features.resource_options import ResourceFiles
 from boostfeat.features.resources import Posterior
 from boostfeat.formats.jsonl import write
 from boostfeat.lists.store import read_store

@@ -24,15 +24,15 @@ from boostfeat.metrics.metric import metric_of
 from boostfeat.metrics.sums import BLEU, STRICT, Recipe
 from boostfeat.tuners import tuner_class
 from boostfeat.tuners.base import Groups, Run
-from boostfeat.tuners.mert import Corpus, Mert, log_bleu, statistics
+from boostfeat.tuners.mert import LineSearchLists, Mert, log_bleu, statistics
 
 QUICK = Mert(restarts=2, rounds=2, directions=1)
 
 
-def corpus_of(counts, stats, *, strict=False) -> Corpus:
+def corpus_of(counts, stats, *, strict=False) -> LineSearchLists:
     none = np.zeros(0)
     rows, recipe = corpus_rows(stats).astype(np.int32), Recipe.of([(1.0, STRICT if strict else BLEU, 11)], size=9)
-    return Corpus(offsets(np.array(counts)), none, none, rows, np.zeros(11, np.int64), recipe)
+    return LineSearchLists(offsets(np.array(counts)), none, none, rows, np.zeros(11, np.int64), recipe)
 
 
 # -- the line search ----------------------------------------------------------------------------------------------------
@@ -300,7 +300,7 @@ def test_the_line_search_is_exact_for_every_metric(name, seed):
     metric = metric_of(name, nbest)
     a, b = rng.integers(-9, 10, (2, 24)).astype(float)
     none = np.zeros(0)
-    corpus = Corpus(hyp_ptr=nbest.hyp_ptr, x=none, base=none, **statistics(nbest, metric))
+    corpus = LineSearchLists(hyp_ptr=nbest.hyp_ptr, x=none, base=none, **statistics(nbest, metric))
     gamma, value = corpus.line_search(a, b)
     counts, ptr = [6] * 4, nbest.hyp_ptr
     crossings = {

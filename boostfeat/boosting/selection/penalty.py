@@ -19,7 +19,7 @@ from ...losses.pairs import Pairs, pairs_for
 from ...metrics.held_out import HeldOutRows
 from ...metrics.metric import Metric, metric_of
 from ...tuners.linear import linear_problem
-from ..options import AUTO, NOTHING_TO_CHOOSE, BoostOptions
+from ..boost_options import AUTO, NOTHING_TO_CHOOSE, BoostOptions
 from .trials import Tell, Trial, Trials
 
 WITHOUT = 1e6  # weights so small that the list's own features decide

@@ -16,8 +16,8 @@ from ...lists.nbest import NBest
 from ...metrics.held_out import HeldOutRows
 from ...metrics.metric import metric_of
 from ...model.model import Model
+from ..boost_options import BoostOptions
 from ..first_gradient import first_gradient
-from ..options import BoostOptions
 from .penalty import Penalty, chosen_penalty
 from .trials import Tell, Trials
 
@@ -25,7 +25,7 @@ TEMPLATES, NONE = "templates", "none"  # a key of a model's config; the name of 
 
 
 @dataclass(frozen=True)
-class Features:
+class FeaturedLists:
     """Lists with the features to learn with, and what choosing them has found out already."""
 
     dev: NBest
@@ -46,7 +46,7 @@ def chosen_features(
     *,
     static_only: bool = False,
     tell: Tell | None = None,
-) -> Features:
+) -> FeaturedLists:
     """Compute the templates that are named, those that a model to start from carries, or those that pay.
 
     Where nothing is named, the set that fits the list's units is compared with none of it: it is taken unless the weights of the
@@ -55,13 +55,13 @@ def chosen_features(
     if start is not None and (plan := plan_of(start)) is not None:
         if templates not in (None, NONE):
             raise InputError(f"--templates {templates}: the model of --init carries templates of its own; leave one of them out")
-        return Features(maker.for_model(dev, start), None if select is None else maker.for_model(select, start), plan)
+        return FeaturedLists(maker.for_model(dev, start), None if select is None else maker.for_model(select, start), plan)
     resumed = start is not None and TEMPLATES in start.config
     if start is not None and templates is None:  # a model without templates stays without; a run goes on with its own
         templates = str(start.config[TEMPLATES]["chosen"]) if resumed else NONE
     tries = templates is None and options.try_templates
     fitting = fitting_templates(dev, static_only=static_only) if tries else None
-    own = Features(dev, select)
+    own = FeaturedLists(dev, select)
     if templates == NONE or (templates is None and fitting is None):
         return own
     more = taught(own, templates or str(fitting), options, maker)
@@ -83,12 +83,12 @@ def chosen_features(
         "error": held_out.written(error),
     }
     if not takes:
-        return Features(dev, select, penalty=without, why={TEMPLATES: why})
-    return Features(more.dev, more.select, more.plan, with_them, without.rows, {TEMPLATES: why})
+        return FeaturedLists(dev, select, penalty=without, why={TEMPLATES: why})
+    return FeaturedLists(more.dev, more.select, more.plan, with_them, without.rows, {TEMPLATES: why})
 
 
-def taught(lists: Features, templates: str, options: BoostOptions, maker: FeatureMaker) -> Features:
+def taught(lists: FeaturedLists, templates: str, options: BoostOptions, maker: FeatureMaker) -> FeaturedLists:
     """Teach the templates by the training list, and compute them on both lists."""
     gradient = partial(first_gradient, gain=options.gain, seed=maker.seed, threads=maker.threads)
     dev, plan = maker.learn(lists.dev, maker.plan(templates), gradient_of=gradient)
-    return Features(dev, None if lists.select is None else maker.apply(lists.select, plan), plan)
+    return FeaturedLists(dev, None if lists.select is None else maker.apply(lists.select, plan), plan)

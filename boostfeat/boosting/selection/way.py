@@ -22,7 +22,7 @@ from ...metrics.ngrams import posteriors
 from ...model.decision import KEY, MBR, SCORE, Length, margins
 from ...model.effects import within_list_sd
 from ...model.model import Model
-from ..options import AUTO, BoostOptions
+from ..boost_options import AUTO, BoostOptions
 from .trials import Trials
 
 

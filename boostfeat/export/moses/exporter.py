@@ -32,7 +32,7 @@ from .feature_function import filled
 from .writing import (
     TABLE,
     WEIGHTS,
-    Job,
+    MosesJob,
     function_weights,
     linear_value,
     of_function,
@@ -44,7 +44,7 @@ BAR = " ||| "
 NOISE = 1e-3  # relative; a list has six digits, and its phrases' scores are differences of sums in single precision
 
 
-def check_source(job: Job, written: list[Path]) -> Check:
+def check_source(job: MosesJob, written: list[Path]) -> Check:
     """Check what the feature function adds, phrase by phrase in the order of each hypothesis."""
     nbest, inner = job.context.rows, job.parts.function or Model({})
     folder = next(path for path in written if path.name == f"{job.prefix}.model").parent
@@ -56,7 +56,7 @@ def check_source(job: Job, written: list[Path]) -> Check:
     return Check(nbest.n_occurrences, "phrases", float(np.maximum(worst, weights)), note=note)
 
 
-def linear_difference(job: Job, written: list[Path]) -> float:
+def linear_difference(job: MosesJob, written: list[Path]) -> float:
     """Return max |λ in the ini and the file of sparse weights − λ of the model|, over all features that Moses has itself."""
     files, own = {path.name: path for path in written}, job.weights
     ini = Ini.read(files["moses.ini" if job.ini else "moses.ini.lines"]).weights()
@@ -67,7 +67,7 @@ def linear_difference(job: Job, written: list[Path]) -> float:
 
 
 @dataclass(frozen=True)
-class _Pairs:
+class _PhrasePairs:
     """The distinct phrase pairs of a list, and what was found about them in a table. NaN: the table does not have it."""
 
     names: Strings  # [P] source ||| target
@@ -78,7 +78,7 @@ class _Pairs:
     x: F64  # [P, len(tested)] features that trees look at
 
     @classmethod
-    def of(cls, nbest: NBest, n_tested: int) -> _Pairs:
+    def of(cls, nbest: NBest, n_tested: int) -> _PhrasePairs:
         encoded = concat(nbest.units.src, BAR, nbest.units.tgt).dictionary_encode()
         n = len(encoded.dictionary)
         of_unit = np.asarray(encoded.indices).astype(np.int64)
@@ -91,7 +91,7 @@ class _Pairs:
         return ~np.isnan(self.expected[self.of_unit])
 
 
-def check_table(job: Job, written: list[Path]) -> Check:
+def check_table(job: MosesJob, written: list[Path]) -> Check:
     """Check what the new table adds to the score of every distinct unit of the list, against the trees of the same entry.
 
     An entry's features must be those that the list has, up to the list's rounding. Phrases without an entry are unknown words.
@@ -103,7 +103,7 @@ def check_table(job: Job, written: list[Path]) -> Check:
     weights = np.array(ini.weights()[plan.producer][n_scores:])
     other = linear_value(job.table_weights.other)
     tested = [name for name in (*tested_features(part), *job.parts.inputs) if name in nbest.unit_names]
-    pairs = _Pairs.of(nbest, len(tested))
+    pairs = _PhrasePairs.of(nbest, len(tested))
 
     def score(table: FeatureTable) -> F64:
         return tree_scores(part.trees, table) + other(table)
@@ -124,7 +124,7 @@ def check_table(job: Job, written: list[Path]) -> Check:
     return Check(nbest.n_units, "distinct units", difference, note=_note(nbest, pairs, score(unit_table(nbest))))
 
 
-def _check_unknown(nbest: NBest, pairs: _Pairs) -> None:
+def _check_unknown(nbest: NBest, pairs: _PhrasePairs) -> None:
     """Moses copies or drops a word that no entry translates; any other phrase must have an entry."""
     for u in np.flatnonzero(~pairs.is_known).tolist():
         src, tgt = nbest.units.src[u].as_py(), nbest.units.tgt[u].as_py()
@@ -135,7 +135,7 @@ def _check_unknown(nbest: NBest, pairs: _Pairs) -> None:
             )
 
 
-def _check_features(nbest: NBest, pairs: _Pairs, tested: list[str]) -> None:
+def _check_features(nbest: NBest, pairs: _PhrasePairs, tested: list[str]) -> None:
     known = np.flatnonzero(pairs.is_known)
     for k, name in enumerate(tested):
         listed, here = nbest.X[known, nbest.unit_names.index(name)], pairs.x[pairs.of_unit[known], k]
@@ -149,7 +149,7 @@ def _check_features(nbest: NBest, pairs: _Pairs, tested: list[str]) -> None:
             )
 
 
-def _note(nbest: NBest, pairs: _Pairs, listed: F64) -> str:
+def _note(nbest: NBest, pairs: _PhrasePairs, listed: F64) -> str:
     """Say what differs for reasons that are not the export's: unknown words, a list's rounding, Moses' single precision."""
     known = pairs.is_known
     expected = pairs.expected[pairs.of_unit]
@@ -217,7 +217,7 @@ def _scores(model_file: Path, nbest: NBest, places: Mapping[str, str]) -> F64:
 
 
 def verify(model: Model, written: list[Path], context: Context) -> Check:
-    job = Job(model, context)
+    job = MosesJob(model, context)
     if job.is_plain:
         return Check(len(model.weights), "weights", linear_difference(job, written))
     if job.parts.table is None:
@@ -231,7 +231,7 @@ def verify(model: Model, written: list[Path], context: Context) -> Check:
 
 
 def carries(model: Model, context: Context) -> str:
-    job = Job(model, context)
+    job = MosesJob(model, context)
     if job.is_plain:
         return f"has {counted(len(model.weights), 'weight')} for a stock Moses"
     parts = job.parts

@@ -66,7 +66,7 @@ def can_compute(name: str) -> bool:
 
 
 @dataclass
-class _Inputs:
+class _TreeInputs:
     """The features that trees and weights look at, as lines of the model file; a product comes after its factors."""
 
     known: Known
@@ -186,7 +186,7 @@ def model_text(
 
     With columns ``sum`` all is one value, with weight 1 in the ini; else each tree is one, and the linear part another.
     """
-    inputs = _Inputs(known, places or {})
+    inputs = _TreeInputs(known, places or {})
     weights = {name: weight for name, weight in model.weights.items() if weight}
     dense = {name: weight for name, weight in weights.items() if not can_compute(name)}
     is_sum = columns == "sum"
@@ -253,7 +253,7 @@ def n_columns(model: Model, columns: str) -> int:
     return 1 if columns == "sum" else len(model.trees) + bool(model.weights)
 
 
-def _tree_lines(tree: Tree, inputs: _Inputs, to: int, is_weighted: bool) -> list[str]:
+def _tree_lines(tree: Tree, inputs: _TreeInputs, to: int, is_weighted: bool) -> list[str]:
     stage = max((inputs.stage(name) for name in sorted(tree.features())), default=STATIC)
     nodes = []
     for i, name in enumerate(tree.feature):

@@ -110,7 +110,7 @@ class TablePlan:
 
 
 @dataclass(frozen=True)
-class Job:
+class MosesJob:
     """A model for Moses, and what is computed of it once: for writing, verifying and telling what it has."""
 
     model: Model
@@ -206,7 +206,7 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
             raise InputError(
                 f"--to moses: tree {tree.name!r}: expected a name without blanks, '|' and '='; rename it in the model"
             )
-    job, table = Job(model, context), context.options.phrase_table
+    job, table = MosesJob(model, context), context.options.phrase_table
     for flag, value in (("--columns", context.options.columns and job.is_plain), ("--binary", context.options.binary)):
         if value and not table:
             raise InputError(f"{flag}: expected --phrase-table FILE with it, found none; give the table to augment")
@@ -307,7 +307,7 @@ def table_name(model: Model, ini: Ini | None, path: str) -> str:
     return found_tables[0] if found_tables else "TranslationModel0"
 
 
-def _write_table(job: Job, out: Path) -> tuple[list[Path], Ini, str]:
+def _write_table(job: MosesJob, out: Path) -> tuple[list[Path], Ini, str]:
     """Write the table's files; return them, the ini that names it, and what to do with it."""
     context, options, plan, ini = job.context, job.context.options, job.plan, job.ini
 
@@ -403,7 +403,7 @@ _WHAT = {
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _write_weights(job: Job, out: Path) -> list[Path]:
+def _write_weights(job: MosesJob, out: Path) -> list[Path]:
     weights, ini = job.weights, job.ini
     dense = weights.in_ini(ini)
     new = ini_lines(None, dense) if ini is None else ini.with_weights(dense)
@@ -422,7 +422,7 @@ def function_weights(model: Model, columns: str) -> list[float]:
     return [1.0] if columns == "sum" else [*(tree.weight for tree in model.trees), *[1.0] * bool(model.weights)]
 
 
-def _feature_files(job: Job, model: Model, out: Path, ini: Ini | None) -> tuple[dict[str, str], Ini, str]:
+def _feature_files(job: MosesJob, model: Model, out: Path, ini: Ini | None) -> tuple[dict[str, str], Ini, str]:
     """Return the sources by name, the ini with the feature function, and what to do with them.
 
     Where there is a table, the ini is that of the table and has all weights of Moses' own features.

@@ -26,7 +26,7 @@ from .helpers import (
 )
 
 if TYPE_CHECKING:
-    from ..lexicon import Lexicon, Table
+    from ..lexicon import Lexicon, TranslationTable
     from ..resources import Clusters
 
 # -- sizes ------------------------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def lexical_weight(source: Words, target: Words, lexicon: Lexicon) -> Dense:
 FLOOR = 1e-7  # probability of a word that the parallel text does not explain
 
 
-def _phrase_weight(table: Table, given: Words, words: Words) -> float:
+def _phrase_weight(table: TranslationTable, given: Words, words: Words) -> float:
     """log Π_j 1/(l+1) Σ_{i=0..l} t(e_j|f_i): Model 1 itself, so that no alignment is needed."""
     total = 0.0
     for word in words:

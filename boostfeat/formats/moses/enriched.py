@@ -22,7 +22,7 @@ from ...lists.build import ROUNDING, HypColumns, HypRecord, ReadOptions, UnitRec
 from ...lists.nbest import NBest
 from ..bar_kernel import (
     NONE,
-    Source,
+    SourceTokens,
     find_repeats,
     find_unit,
     hash_bytes,
@@ -65,7 +65,7 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _columns(lines: BarLines, sent: I64, source: Source) -> HypColumns:
+def _columns(lines: BarLines, sent: I64, source: SourceTokens) -> HypColumns:
     lines.odd |= lines.n_fields < 3
     most, n, room, size = len(lines.bars) // 2 + 1, len(lines), lines.room, lines.block.end
     units = room.units(most, size, source)

@@ -23,7 +23,7 @@ from ...core.kernels import kernel
 from ...core.text import split_words
 from ...lists.build import HypColumns, HypRecord, ReadOptions, UnitRecord
 from ...lists.nbest import NBest, SparseRows, Units
-from ..bar_kernel import NONE, Source, find_unit, hash_bytes, put_unit, read_digits, skip_blanks, source_slice
+from ..bar_kernel import NONE, SourceTokens, find_unit, hash_bytes, put_unit, read_digits, skip_blanks, source_slice
 from ..bar_lines import BarLines, NamedValues, read_bar_list, source_tokens, string_column, unit_columns
 from ..fields import (
     format_features,
@@ -53,7 +53,7 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
     return read_bar_list(path, options, partial(_columns, source=source_tokens(options.source)), parse_line)
 
 
-def _columns(lines: BarLines, sent: I64, source: Source) -> HypColumns:
+def _columns(lines: BarLines, sent: I64, source: SourceTokens) -> HypColumns:
     lines.odd |= (lines.n_fields < 3) | (lines.n_fields > 6) | (lines.bars[lines.first_bars(1)] < lines.field(1)[1])
     features, score = lines.features(lines.field(2)), lines.numbers(lines.field(3))
     text_ptr, text, n_words = lines.words(lines.field(1))

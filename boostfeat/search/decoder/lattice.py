@@ -68,7 +68,7 @@ class Lattice:
         As in Moses, what depends on the phrase's place in the sentence has no say in which are the best, and is added then.
         """
         row, span = _find_rows(system, tokens)
-        options = _Candidates.of(system, scorer, tokens, row, span)
+        options = _ScoredOptions.of(system, scorer, tokens, row, span)
         keep = np.lexsort((-options.estimate, span))
         if table_limit:
             rank = np.arange(len(keep)) - np.searchsorted(span[keep], span[keep])
@@ -116,7 +116,7 @@ class Lattice:
 
 
 @dataclass(frozen=True)
-class _Candidates:
+class _ScoredOptions:
     """Options under a model while a lattice is made. O options, C columns."""
 
     system: PhraseSystem
@@ -130,7 +130,7 @@ class _Candidates:
     estimate: F64  # [O]
 
     @classmethod
-    def of(cls, system: PhraseSystem, scorer: UnitScorer, tokens: list[str], row: I64, span: I64) -> _Candidates:
+    def of(cls, system: PhraseSystem, scorer: UnitScorer, tokens: list[str], row: I64, span: I64) -> _ScoredOptions:
         start, n_src = span // system.table.longest, span % system.table.longest + 1
         x, sums, none = _static_features(system, scorer, row, n_src), dict[str, F64](), np.zeros(len(row))
         if scorer.weighed is not None:
@@ -147,11 +147,11 @@ class _Candidates:
     def end(self) -> I64:
         return self.start + self.span % self.system.table.longest + 1
 
-    def take(self, rows: I64) -> _Candidates:
+    def take(self, rows: I64) -> _ScoredOptions:
         columns = {name: getattr(self, name)[rows] for name in ("row", "span", "x", "score", "estimate")}
         return replace(self, sums={part: x[rows] for part, x in self.sums.items()}, **columns)
 
-    def in_place(self, weighed: Weighed) -> _Candidates:
+    def in_place(self, weighed: Weighed) -> _ScoredOptions:
         """Add what their places in the sentence tell."""
         found = weighed.templates.at_places(self.tokens, self.row, self.start, self.end)
         self.x[:, self.scorer.tested] += weighed.tested_columns(found)
@@ -159,7 +159,7 @@ class _Candidates:
         options = self.scored()
         return options.take(np.lexsort((-options.estimate, self.span)))
 
-    def scored(self) -> _Candidates:
+    def scored(self) -> _ScoredOptions:
         """Fill products, scores and estimates."""
         x, sums, columns = self.x, self.sums, self.scorer.columns
         for one, other in self.scorer.products:

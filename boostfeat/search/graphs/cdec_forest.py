@@ -56,7 +56,7 @@ class _EdgeRecord(Struct):
     feats: list[int | float | str] | None = None
 
 
-class _NodeRecord(Struct):
+class _CdecNode(Struct):
     in_edges: list[int] | None = None
 
 
@@ -100,7 +100,7 @@ def _graph(data: _Object, place: str) -> Graph:
                 drafts.append(_edge(typed(item, _EdgeRecord, where, fix=FIX), rules, names, where))
         elif key == "node":
             where = f"{place}: node {n_nodes}"
-            for e in typed(value, _NodeRecord, where, fix=FIX).in_edges or ():
+            for e in typed(value, _CdecNode, where, fix=FIX).in_edges or ():
                 if not 0 <= e < len(drafts) or e in heads:
                     raise FormatError(where, expected="in_edges that came before, each in one node", found=str(e), fix=FIX)
                 heads[e] = n_nodes

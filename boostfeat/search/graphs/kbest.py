@@ -124,7 +124,7 @@ def written_down(shape, records, chosen):  # type: ignore[no-untyped-def]
     return score, edge_ptr, np.array(edges, i32), np.array(start, i32), np.array(end, i32), token_ptr, np.array(tokens, i32)
 
 
-class _Links(NamedTuple):
+class _RecordLinks(NamedTuple):
     """Places of records: in the list of their node, linked by ``after``, best first, or in the heap of its candidates."""
 
     rank: list[int]  # place in the node's list
@@ -230,7 +230,7 @@ def find_kbest(shape, scores, best, back, goal, k, limit):  # type: ignore[no-un
     """
     n = len(back)
     records = Records([0.0][:0], [0][:0], [0], [0][:0])
-    links = _Links([0][:0], [0][:0], [0][:0], [0][:0], [(0, 0)][:0], [(0, 0)][:0])
+    links = _RecordLinks([0][:0], [0][:0], [0][:0], [0][:0], [(0, 0)][:0], [(0, 0)][:0])
     for h in range(n):  # the best derivation of each node has its number
         e = back[h]  # -1 where a node has no derivation
         add_record(records, best[h], e, shape.tails[shape.tail_ptr[e] : shape.tail_ptr[e + 1]] if e >= 0 else shape.tails[:0])

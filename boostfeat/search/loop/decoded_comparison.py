@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from ...compare.comparison_options import CompareOptions, as_words, numbered
-from ...compare.job_processes import Workers
+from ...compare.job_processes import JobProcesses
 from ...compare.runner import Comparison, Folder, described, keep_scores, settings
 from ...compare.systems import Report, System, boost_options, first_of_grid, parse_systems, split_changes
 from ...compare.table import Results
@@ -92,7 +92,7 @@ def compare_decoded(
             made_from = settings(system, options, {"decoding": decoding.made_from()})
             states[system.name] = folder.finished(system, made_from, force=force)
         plans = {s.name: _loops(folder, s, states[s.name], decoding, options, report) for s in systems}
-        with Workers(max(1, threads)) as workers:
+        with JobProcesses(max(1, threads)) as workers:
             workers.run(Schedule(plans, workers.size, watch), report=report)
         inputs = lists_of_outputs(folder, systems, states, _outputs(folder, systems, states, decoding), options)
         words = ["boostfeat", "compare", *command, *as_words(options), "-o", str(folder.path)]

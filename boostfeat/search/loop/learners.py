@@ -16,7 +16,7 @@ import numpy as np
 
 from ...boosting.first_gradient import first_gradient
 from ...boosting.induce import induce_on
-from ...boosting.selection.template_set import Features
+from ...boosting.selection.template_set import FeaturedLists
 from ...core.errors import InputError
 from ...export.kinds import static_features
 from ...features.feature_maker import FeatureMaker, plan_of
@@ -165,7 +165,7 @@ class TreeLearner:
             task.tick(row["round"], self.options.rounds)
 
         model = induce_on(
-            Features(task.dev, task.select),
+            FeaturedLists(task.dev, task.select),
             options,
             seed=task.seed,
             threads=task.threads,

@@ -18,7 +18,7 @@ from ...core.files import digest
 from ...export import Context, ExportOptions, export
 from ...export.c import PREFIX
 from ...export.moses.feature_function import class_name
-from ...export.moses.writing import Job, table_name
+from ...export.moses.writing import MosesJob, table_name
 from ...features.feature_maker import plan_of
 from ...formats.fields import component
 from ...formats.moses.ini import MEMORY, Ini
@@ -104,7 +104,7 @@ class MosesDecoder(CommandDecoder):
         Ini.read(str(self.ini)).located().write(given)
         options = ExportOptions(phrase_table=self.phrase_table or None, ini=str(given), columns="sum", hidden=True)
         context = Context(options=options, plan=plan_of(model))
-        if not model.trees and (model.plan is None or Job(model, context).is_plain):
+        if not model.trees and (model.plan is None or MosesJob(model, context).is_plain):
             write_ini(model.weights, folder / "moses.ini", given)
             return
         export(model, "moses", folder / "moses", context)

@@ -35,7 +35,7 @@ from ...model.model import Model
 from ...model.tree_columns import augment, augmented_weights, folded
 from ...tuners.adaptive import Adagrad, Differences, Weights
 from ...tuners.base import Features, Groups, Run, step_factors
-from ...tuners.margin import Lists, health
+from ...tuners.margin import KernelLists, health
 from ...tuners.mira import Mira, RelativeMargin, Trace, context_scale, first_choice, learner_pass
 from ..decoder.search_templates import SearchTemplates
 from .decoders import ParallelText, ReferenceDecoder
@@ -288,7 +288,7 @@ class OnlineLearner:
 
     @cached_property
     def workers(self) -> list[Here | There]:
-        """Workers of AdaGrad, for all epochs: each reads the decoder's tables once. A single one is this process."""
+        """Worker processes of AdaGrad, for all epochs: each reads the decoder's tables once. A single one is this process."""
         assert isinstance(self.tuner, Adagrad)
         n, job = self.tuner.workers, partial(batch_gradient, self.tuner, self.fresh, gain=self.gain)
         return [There(job) for _ in range(n)] if n > 1 else [Here(job)]
@@ -381,7 +381,7 @@ def mira_epoch(
             if state.seen[s]:
                 add_row(state.rows[s], -1, sums)
             if nbest.n_hyps:
-                x, gains = Lists.of(nbest, features, metric.name), metric.gain(nbest)
+                x, gains = KernelLists.of(nbest, features, metric.name), metric.gain(nbest)
                 trace = Trace(best=np.full(1, -1), plus=np.full(1, -1), minus=np.full(1, -1), spread=np.full(1, np.nan))
                 past = np.zeros(len(w))  # age 0: the mean is kept here
                 one = np.zeros(1, np.int64)

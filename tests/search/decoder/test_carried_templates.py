@@ -13,8 +13,8 @@ from toy_systems import SOURCE, random_model, random_ngrams, random_pairs, stump
 
 from boostfeat.core.errors import InputError
 from boostfeat.features.feature_maker import FeatureMaker, with_plan
-from boostfeat.features.options import ResourceFiles
 from boostfeat.features.plan import FeaturePlan
+from boostfeat.features.resource_options import ResourceFiles
 from boostfeat.features.resources import Clusters, Posterior
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions, attach

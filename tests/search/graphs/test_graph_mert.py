@@ -18,7 +18,7 @@ from boostfeat.metrics.metric import metric_of
 from boostfeat.search.graphs.graph import Graph, GraphBuilder, kbest_record
 from boostfeat.search.graphs.graph_mert import GraphCorpus, fit_graphs, goal_envelope
 from boostfeat.tuners.base import Features, Run
-from boostfeat.tuners.mert import Corpus, Mert, statistics
+from boostfeat.tuners.mert import LineSearchLists, Mert, statistics
 
 pytestmark = pytest.mark.quick
 NAMES = ("f", "g", "h")
@@ -146,7 +146,7 @@ def test_line_searches_equal_those_of_the_written_out_list(name):
     metric = metric_of(name, nbest)
     features = Features.of(nbest)
     order = [features.names.index(name) for name in NAMES]
-    lists = Corpus(
+    lists = LineSearchLists(
         nbest.hyp_ptr, np.ascontiguousarray(features.dense[:, order].T), np.zeros(nbest.n_hyps), **statistics(nbest, metric)
     )
     ours = GraphCorpus.of(dict(enumerate(graphs)), nbest, NAMES, np.ones(3), {}, metric)

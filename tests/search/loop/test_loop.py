@@ -20,7 +20,7 @@ import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.options import BoostOptions
+from boostfeat.boosting.boost_options import BoostOptions
 from boostfeat.cli.learning_commands import make_tuner
 from boostfeat.core.errors import InputError
 from boostfeat.core.options import typed
