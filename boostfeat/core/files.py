@@ -20,12 +20,13 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextvars import ContextVar
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple, TypeVar, cast
 
 from .compression import COMPRESSORS, DECOMPRESSORS, check_growth
 from .errors import CANNOT_WRITE, FormatError, InputError, plain
-from .overwriting import on_read, on_write
+from .overwriting import on_read, on_write, refuse_links
 
 CHUNK_BYTES = 1 << 22
 LONGEST_LINE = 1 << 28  # bytes of a first line by which a format is recognised
@@ -420,11 +421,13 @@ def only_writer(folder: str | Path) -> Iterator[None]:
     """Make a run's folder where there is none; inside the block nobody else writes there.
 
     ``.lock`` says who does. The system's lock on it ends with its process, however that ends: what a dead run left is taken
-    over. Where files cannot be locked, whoever ``.lock`` names is taken to be at work.
+    over. Where files cannot be locked, whoever ``.lock`` names is taken to be at work. A folder with symbolic links in it, as
+    a stranger's may have, is refused.
     """
     place = Path(folder) / ".lock"
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
+        refuse_links(os.path.join(parent, name) for parent, *names in os.walk(folder) for name in chain(*names))
         file = _locked(place)
     except OSError as error:
         raise InputError(f"{folder}: expected a folder to write, found: {_why(error)}; choose another -o") from None
@@ -441,7 +444,7 @@ def only_writer(folder: str | Path) -> Iterator[None]:
 def _locked(place: Path) -> int:
     """The open lock file, ours; one that its last owner removes meanwhile is made anew."""
     while True:
-        file = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
+        file = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         ours = _lock(file)
         owner = os.pread(file, 200, 0).decode("utf-8", "replace")
         if ours is False or (ours is None and owner):

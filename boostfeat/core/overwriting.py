@@ -48,6 +48,7 @@ class _Guard:
         self.own = [os.path.realpath(path) for path in outputs]
         self.read: dict[tuple[int, int], str] = {}
         self.inputs: set[tuple[int, int]] = set()  # named by the person: nothing of these is the command's own
+        self.named = {os.path.abspath(path) for path in outputs} | {os.path.dirname(os.path.abspath(path)) for path in outputs}
 
 
 _now: _Guard | None = None  # not a context variable: files are read in threads too
@@ -76,12 +77,26 @@ def on_read(path: str | Path) -> None:
 
 
 def on_write(path: str | Path) -> None:
-    """Raise where a file that is about to be replaced has been read."""
-    if _now is None or (file := _file(path)) not in _now.read:
+    """Raise where a file that is about to be replaced has been read, or a link leads there that the person did not name."""
+    if _now is None:
+        return
+    inside, place = [], os.path.abspath(path)
+    while place not in _now.named and place != os.path.dirname(place):
+        inside.append(place)
+        place = os.path.dirname(place)
+    if place in _now.named:
+        refuse_links(inside)
+    if (file := _file(path)) not in _now.read:
         return
     is_own = any(os.path.realpath(path).startswith((own + os.sep, own + ".")) for own in _now.own)
     if file in _now.inputs or not is_own:
         raise _replaced(path, _now.read[file])
+
+
+def refuse_links(paths: Iterable[str]) -> None:
+    """Raise for the first of these that is a symbolic link: what is written there would replace a file elsewhere."""
+    if link := next(filter(os.path.islink, paths), None):
+        raise InputError(f"{link} is a symbolic link, and nothing is written through one that you did not name; remove it")
 
 
 def _replaced(output: str | Path, path: str | Path) -> InputError:

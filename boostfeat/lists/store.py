@@ -167,18 +167,20 @@ def is_mappable(path: str | Path) -> bool:
 def read_store(path: str | Path) -> NBest:
     """Open a store: arrays are views of the mapped file. Every offset is checked before anything uses it."""
     where = str(path)
-    source = _source(where)
     try:
-        reader = pa.ipc.open_file(source)
-        metadata = {k.decode(): v.decode() for k, v in (reader.schema.metadata or {}).items()}
+        first, *others = pa.ipc.MessageReader.open_stream(_source(where))
+        schema = pa.ipc.read_schema(first)
+        metadata = {k.decode(): v.decode() for k, v in (schema.metadata or {}).items()}
         _check_version(where, metadata.get("boostfeat", ""))
-        if reader.num_record_batches != 1 or (batch := reader.get_batch(0)).num_rows != 1:
+        if [message.type for message in others] != ["record batch"] or _is_compressed(others[0].metadata.to_pybytes()):
+            raise ValueError("expected one row in one batch that is not compressed, found others")
+        if (batch := pa.ipc.read_record_batch(others[0], schema)).num_rows != 1:
             raise ValueError("expected one row in one batch, found another number")
         batch.validate(full=True)
         return _nbest(batch, metadata, where)
     except InputError:
         raise
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
+    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise FormatError(
             where,
             expected="an intact store",
@@ -195,10 +197,38 @@ def _source(where: str) -> Any:
     except OSError as error:
         raise cannot_read(where, error) from None
     if mapped is not None and mapped.read(len(MAGIC)) == MAGIC:
-        return mapped
+        return _at_columns(mapped)
     if (found := kind_of(read_head(where, HEAD))) != STORE:
         raise FormatError(where, expected="a store written by 'boostfeat import'", found=found, fix="import the list first")
-    return pa.BufferReader(read_bytes(where))
+    return _at_columns(pa.BufferReader(read_bytes(where)))
+
+
+def _at_columns(file: Any) -> Any:
+    """Return a whole file of Arrow with what it begins with read: a stream of messages follows."""
+    file.seek(file.size() - len(MAGIC))
+    if file.read() != MAGIC:
+        raise ValueError("expected a file that ends as it begins, found one that was cut")
+    file.seek(8)
+    return file
+
+
+def _is_compressed(message: bytes) -> bool:
+    """Tell by the flatbuffer of a batch's message whether its columns are compressed: nothing bounds what they grow to.
+
+    Field 2 of the message is the batch, field 3 of that its compression (Arrow's format/Message.fbs).
+    """
+
+    def number(at: int, size: int = 4) -> int:
+        return int.from_bytes(message[at : at + size], "little", signed=True)
+
+    def field(table: int, k: int) -> int:
+        """Return the place of a field, the table's own where it has none."""
+        fields = table - number(table)
+        return table + (number(fields + 4 + 2 * k, 2) if number(fields, 2) > 4 + 2 * k else 0)
+
+    header = field(number(0), 2)
+    batch = header + number(header)
+    return field(batch, 3) != batch
 
 
 def _check_version(where: str, tag: str) -> None:

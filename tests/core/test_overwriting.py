@@ -39,6 +39,10 @@ def message(output: str, found: str) -> str:
     return f"-o {output}: expected another file than the inputs, found {found}; choose another output"
 
 
+def through(link: str) -> str:
+    return f"{Path(link).absolute()} is a symbolic link, and nothing is written through one that you did not name; remove it"
+
+
 @pytest.mark.parametrize("name", ["a", "link", "hard", "./run/../a"])
 def test_an_output_is_no_input(folder: Path, name: str) -> None:
     """At once where both are known, when it is opened where it is met later."""
@@ -47,9 +51,9 @@ def test_an_output_is_no_input(folder: Path, name: str) -> None:
     assert str(error.value) == message("a", name)
     with guarded(["b"], ["a"]):
         assert refusal(on_read, name) == message("a", name)
-        assert refusal(on_write, name) is None
+        assert refusal(on_write, name) == (through("link") if name == "link" else None)
     with guarded(["a"], ["new"]):
-        assert refusal(on_write, name) == message(name, "a")
+        assert refusal(on_write, name) == (through("link") if name == "link" else message(name, "a"))
         assert refusal(on_write, "b") is None
         on_read("b")
         assert refusal(on_write, "b") == message("b", "b")
@@ -69,7 +73,6 @@ def test_what_is_no_file_is_nobodys(folder: Path, path: str) -> None:
     ("output", "path", "own"),
     [
         ("run", "run/state", True),
-        ("run", "same/state", True),
         ("same", "run/state", True),
         ("run", "run.old/state", True),  # as of out.partial: it begins with the output's name and a point
         ("run", "runs/state", False),
@@ -85,3 +88,14 @@ def test_what_a_command_keeps_beside_its_output_is_its_own(folder: Path, output:
         assert refusal(on_write, path) == (None if own else message(path, path))
     with guarded([path], [output]):
         assert refusal(on_write, path) == message(path, path)
+
+
+@pytest.mark.parametrize("path", ["same/state", "run/link", "run/folder/new"])
+def test_nothing_is_written_through_links_that_nobody_named(folder: Path, path: str) -> None:
+    Path("run/link").symlink_to("../a")
+    Path("run/folder").symlink_to("../runs")
+    with guarded([], ["run"]):
+        assert refusal(on_write, path) == through(path.removesuffix("/state").removesuffix("/new"))
+    with guarded([], ["same"]):
+        assert refusal(on_write, "same/state") is None
+    assert refusal(on_write, path) is None  # outside of a command

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import fields, replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +113,37 @@ def test_a_run_names_no_files_elsewhere(tmp_path: Path, key: str, name: str) -> 
     (folder / "results.json").write_text(json.dumps([{**RUN["results.json"][0], key: name}]))
     with pytest.raises(FormatError, match="names of files in the folder"):
         load_run(folder)
+
+
+ON_A_RUN = {  # commands that write into a folder, or a file of it
+    "compare": "compare {lists}/dev.nbest --select {lists}/select.nbest --test {lists}/test.nbest --systems decoder -o run",
+    "replicate": "replicate ta13 {lists}/dev.nbest --select {lists}/select.nbest --test {lists}/test.nbest --quick -o run",
+    "loop": "loop {data}/dev.src -r {data}/dev.ref --ini {data}/system/moses.ini --max-iterations 1 --resume -o run",
+    "export": "export weights.json --to json --force -o run/model.json",
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "link"),
+    [
+        *product(["compare", "replicate", "loop"], [".lock", "table.md", "config.json", "systems", "a/b/c"]),
+        ("export", "boostfeat-model.schema.json"),
+    ],
+)
+def test_a_strangers_run_folder_replaces_no_file_of_ours(boostfeat, data_stores, tmp_path, monkeypatch, command, link) -> None:
+    """A folder that was unpacked may have links to anything."""
+    monkeypatch.chdir(tmp_path)
+    Path("victim").mkdir()
+    Path("victim/file").write_text("precious")
+    place = Path("run") / link
+    place.parent.mkdir(parents=True)
+    place.symlink_to(tmp_path / ("victim" if link == "systems" else "victim/file"))
+    Path("weights.json").write_text(json.dumps(MODEL))
+    words = ON_A_RUN[command].format(lists=data_stores, data=PACKAGE.parent / "data").split()
+    code, _, err = boostfeat(*words)
+    assert code == 2
+    assert f"{link} is a symbolic link, and nothing is written through one that you did not name; remove it" in err
+    assert [path.read_text() for path in Path("victim").iterdir()] == ["precious"]
 
 
 def test_a_list_of_moses_cannot_be_an_archive(tmp_path: Path) -> None:
@@ -251,6 +283,19 @@ def put(name: str, value: int) -> Callable[[dict[str, pa.Array]], None]:
 def test_offsets_are_checked_before_use(tmp_path: Path, change: Callable[[dict[str, pa.Array]], None], message: str) -> None:
     with pytest.raises(FormatError, match=message):
         read_store(spoilt(tmp_path, change))
+
+
+@pytest.mark.parametrize("kind", ["zstd", "lz4"])
+def test_a_bomb_inside_a_store_is_not_unpacked(tmp_path: Path, kind: str) -> None:
+    """Arrow's own compression has no bound: 200 KB were 5 GB."""
+    write_store(generated(), tmp_path / "good")
+    with pa.OSFile(str(tmp_path / "good")) as file:
+        batch = pa.ipc.open_file(file).get_batch(0)
+    options = pa.ipc.IpcWriteOptions(compression=kind)
+    with pa.OSFile(str(tmp_path / "bad"), "wb") as sink, pa.ipc.new_file(sink, batch.schema, options=options) as out:
+        out.write_batch(batch)
+    with pytest.raises(FormatError, match="expected one row in one batch that is not compressed"):
+        read_store(tmp_path / "bad")
 
 
 def test_ids_beyond_all_lists_are_refused(tmp_path: Path) -> None:
