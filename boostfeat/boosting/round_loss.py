@@ -1,4 +1,4 @@
-"""What a round of boosting is fitted to: the loss of its pairs, and the hypotheses that they compare."""
+"""The goal of a round of boosting: the loss of its pairs, and the hypotheses that they compare."""
 
 from __future__ import annotations
 

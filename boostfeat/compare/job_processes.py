@@ -31,7 +31,7 @@ class Job(NamedTuple):
 
 
 class Jobs(Protocol):
-    """Where workers get their jobs from, and bring results to."""
+    """The source of workers' jobs, which takes their results."""
 
     def take(self, running: int) -> Job | None:
         """The next job, while so many run; None: there is none now, but may be when one that runs is done."""
@@ -88,7 +88,7 @@ class Worker:
         there.close()  # the worker's end is now its own: when it dies, the pipe ends
 
     def start(self, function: Callable[..., Any], *args: Any) -> None:
-        """Have function(*args, report=...) called; ``answer`` gives what comes of it."""
+        """Ask for function(*args, report=...); ``answer`` returns its result."""
         with contextlib.suppress(BrokenPipeError):  # it is gone: the answer says so
             self.pipe.send((function, args))
 

@@ -1,1 +1,1 @@
-"""What everything stands on: arrays and kernels, files, errors, options. Imports nothing of boostfeat."""
+"""Foundations of all packages: arrays and kernels, files, errors, options. Imports nothing of boostfeat."""

@@ -54,7 +54,7 @@ def frozen(x: Array) -> Array:
 
 
 def unsigned(idx: I32) -> Array:
-    """The same, of positions: numba need not look for negative ones."""
+    """Positions as unsigned numbers, not to be written: numba need not look for negative ones."""
     return frozen(idx.view(np.uint32))
 
 

@@ -44,7 +44,7 @@ class _Streams(io.RawIOBase):
         return len(data)
 
     def _after_stream(self) -> bytes:
-        """What the next stream begins with, b"" at the end of the file."""
+        """Return the first bytes of the next stream, b"" at the end of the file."""
         more: bytes = self.stream.unused_data or self.raw.read(_PIECE)
         while more and not (begin := more.lstrip(b"\0")):
             more = self.raw.read(_PIECE)

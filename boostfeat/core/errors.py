@@ -38,7 +38,7 @@ def plain(text: str, limit: int = 1 << 20) -> str:
 
 
 def plain_lines(text: str) -> str:
-    """The same of several lines."""
+    """Make several lines ``plain``."""
     return text if text.isprintable() else "\n".join(map(plain, text.split("\n")))
 
 
@@ -55,7 +55,7 @@ def clip(text: str | bytes, limit: int = 60) -> str:
 
 
 def clip_json(value: object) -> str:
-    """The same of a parsed value, which may be nested deeper than anything can print."""
+    """Quote a parsed value for an error message; it may be nested deeper than anything can print."""
     try:
         return clip(json.dumps(value, ensure_ascii=False, default=str))
     except RecursionError:
@@ -63,7 +63,7 @@ def clip_json(value: object) -> str:
 
 
 def counted(n: int, what: str) -> str:
-    """How many there are of something, as people say it: 1 sentence, 1,000 hypotheses."""
+    """A number of things as people say it: 1 sentence, 1,000 hypotheses."""
     head, _, noun = what.rpartition(" ")
     nouns = noun if n == 1 else _PLURALS.get(noun, f"{noun}s")
     return " ".join(filter(None, (f"{n:,}", head, nouns)))

@@ -146,7 +146,7 @@ class Block(NamedTuple):
 
 
 def last_line(data: bytearray, end: int) -> int:
-    """Where the last line that is whole ends in data[:end], 0 where none is."""
+    """Return the end of the last whole line in data[:end], 0 where none is."""
     return data.rfind(b"\n", 0, end) + 1
 
 

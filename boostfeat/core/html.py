@@ -38,7 +38,7 @@ def remark(text: str) -> str:
 
 
 def cell(*parts: str) -> str:
-    """What an object shows in a notebook: these pieces of HTML with the style that they need."""
+    """Pieces of HTML with the style that they need, as an object shows them in a notebook."""
     return f'<div class="boostfeat cell"><style>{style()}</style>{"".join(parts)}</div>'
 
 

@@ -1,4 +1,4 @@
-"""What a command may overwrite: never one of its inputs, and a file of another kind (known by its first bytes) only when told to.
+"""Rules of overwriting: never an input of the command; a file of another kind, known by its first bytes, only when told to.
 
 Inside ``guarded`` every file that is opened for reading is told to ``on_read``, every file that is about to be replaced to
 ``on_write``. Files count as one where they are one on disk, whatever names and links lead there. Library calls are not guarded:
@@ -25,7 +25,7 @@ _JSON = re.compile(rb"\s*[\[{]\s*\n")  # on many lines, as settings and results 
 
 
 def kind_of(head: bytes) -> str:
-    """What a file that begins so is, its compression taken off."""
+    """Name the kind of a file by its first bytes, its compression taken off."""
     if not head:
         return EMPTY
     if head.startswith(b"ARROW1"):

@@ -1,4 +1,4 @@
-"""How exactly printed numbers tell what was computed: copies of one number must not be taken for several.
+"""Precision of printed numbers: copies of one number must not be taken for several.
 
 A decoder prints a phrase's score with some digits, and Moses takes it as the difference of two sums in single precision. So one
 number has several copies in a list, and a rule that tells them apart would be another one inside the decoder.
@@ -21,7 +21,7 @@ DECIMALS = (2, 7)  # the same of numbers with a fixed number of decimals; whole 
 
 
 class Precision(NamedTuple):
-    """Of the numbers of a feature: printed to a fixed step, or to significant digits of a difference of sums."""
+    """Precision of a feature's numbers: printed to a fixed step, or to significant digits of a difference of sums."""
 
     step: float = 0.0  # what is printed are multiples of it; with digits: the rounding of the sums
     digits: int = 0  # significant digits; 0: a fixed step
@@ -35,7 +35,7 @@ class Precision(NamedTuple):
         return self._printed(x) / 2 + self.step if self.digits else np.full(len(x), 0.499 * self.step)
 
     def coarsest(self, x: F64) -> Precision:
-        """Of quotients of numbers x [n] by whole numbers: what is nearer than copies of any x are."""
+        """Return the precision of quotients of x [n] by whole numbers: nearer than copies of any x are."""
         return Precision(float(self.near(x).max(initial=0.0))) if self.digits else self
 
     def below(self, x: F64, at: float) -> float:
@@ -79,7 +79,7 @@ EXACT = Precision()
 
 
 def printed_precision(values: F64, largest: Callable[[], float]) -> Precision:
-    """What finite numbers look like that were printed; ``largest`` gives the largest sum of which they are differences.
+    """Return the precision of printed finite numbers; ``largest`` gives the largest sum of which they are differences.
 
     It is asked for only where numbers have so many significant digits, since sums take longer than all else.
     """

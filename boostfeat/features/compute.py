@@ -43,7 +43,7 @@ class ListView:
 
     @cached_property
     def _texts(self) -> dict[str, tuple[I64, list[str]]]:
-        """By column of the units: the number of each unit's text [V], and the distinct texts."""
+        """Texts by column of the units: the number of each unit's text [V], and the distinct texts."""
         units = self.nbest.units
         columns = {"src": units.src, "tgt": units.tgt, "align": units.align}
         encoded = {name: column.dictionary_encode() for name, column in columns.items()}
@@ -482,7 +482,7 @@ class SentenceRun:
 
 @dataclass(frozen=True)
 class TemplateEntries:
-    """What a template's function gave for one row after the other, as entries: names that count 1, or names with numbers."""
+    """Entries that a template's function gave, row by row: names that count 1, or names with numbers."""
 
     names: list[str]
     row: I64

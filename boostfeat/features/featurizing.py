@@ -48,7 +48,7 @@ Report = Callable[[str, int, int], None]  # template or pass, done, of how many
 
 @dataclass(frozen=True)
 class Computing:
-    """How templates are computed: what they are, what they read beside a list, and who is told.
+    """Settings of computing: the templates, what they read beside a list, and who is told.
 
     Products of features are chosen by the gradient that ``gradient_of`` gives (boosting.first_gradient). Of a set, templates that
     read what the list does not carry are left out, and ``left_out`` gets a line for each thing that it lacks.
@@ -375,7 +375,7 @@ class _TemplateColumns:
         return tuple(take_strings(known, kept).to_pylist())
 
     def named(self, entry: Entry) -> Entry:
-        """With the names of its features."""
+        """Return the entry with the names of its features."""
         return entry if entry.features is not None else replace(entry, features=self.names_of(entry))
 
     def part(self, r: int, run: SentenceRun, entry: Entry) -> Part:

@@ -52,7 +52,7 @@ class KnownWords:
                 met.update(word for word in split_words(text) if any(map(str.isalpha, word)))
 
     def doubts(self) -> list[str]:
-        """What is to be said of the words so far; of a side once, when there are enough of them."""
+        """Return warnings about the words so far; one for a side, when it has enough of them."""
         out = []
         for side, met in list(self._met.items()):
             if len(met) < ENOUGH:
@@ -66,7 +66,7 @@ class KnownWords:
 
 
 def doubts_about(plan: FeaturePlan | None, *, source: Iterable[str], target: Iterable[str] = ()) -> list[str]:
-    """What is to be said of whole texts under a model that carries a plan."""
+    """Return warnings about whole texts under a model that carries a plan."""
     if plan is None:
         return []
     words = KnownWords(plan)

@@ -29,7 +29,7 @@ _SHIFT, _MIX = np.uint64(29), np.uint64(0xBF58476D1CE4E5B9)
 
 
 class Automaton(NamedTuple):
-    """What kernels see of a model. N nodes, M hash slots."""
+    """A language model as kernels take it. N nodes, M hash slots."""
 
     n_words: int
     keys: I64  # [M] node · n_words + word, -1 where free
@@ -42,7 +42,7 @@ class Automaton(NamedTuple):
 
 @kernel
 def _slot(lm, key):  # type: ignore[no-untyped-def]
-    """Where a key is in the hash table, or the free slot where it would go."""
+    """Return the slot of a key in the hash table, or the free slot where it would go."""
     mask = np.uint64(len(lm.keys) - 1)
     h = np.uint64(key) * _MIX
     slot = (h ^ (h >> _SHIFT)) & mask
@@ -149,7 +149,7 @@ class LanguageModel:
 
     @cached_property
     def signature(self) -> str:
-        """What tells models apart: a digest of words and numbers."""
+        """A digest of words and numbers, which tells models apart."""
         parts = (repr(list(self.vocab)).encode(), self.automaton.logp, self.automaton.backoff, self.automaton.suffix)
         return hashlib.sha256(b"".join(map(bytes, parts))).hexdigest()[:12]
 
@@ -174,7 +174,7 @@ class LanguageModel:
         return float(extend_all(self.automaton, self.start, ids)[0])
 
     def words(self, words: Sequence[str]) -> tuple[list[float], list[float], list[float], list[float], float]:
-        """Of each word ln p after those before it, the order of the n-gram matched, ln p alone, 1 if unknown; ln p of </s>."""
+        """Return each word's ln p after those before it, order matched, ln p alone, 1 if unknown; and ln p of </s>."""
         ids = self.ids(words).astype(np.int64)
         logp, orders = np.zeros((2, len(ids)))
         end = _score_words(self.automaton, self.start, self.end, self.first, ids, logp, orders)

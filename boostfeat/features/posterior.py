@@ -1,4 +1,4 @@
-"""How sharp the posterior of a list is: p(h) = softmax(scale · score) over its hypotheses."""
+"""The sharpness of a list's posterior: p(h) = softmax(scale · score) over its hypotheses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a template is: a named function whose arguments say what it reads, and so where its features can live."""
+"""Templates: a template is a named function whose arguments say what it reads, and so where its features can live."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Template:
 
     @cached_property
     def kind(self) -> Kind:
-        """Where its features can live: of the phrase pair, a unit in its context, a hypothesis or a whole list."""
+        """The place where its features can live: the phrase pair, a unit in its context, a hypothesis or a whole list."""
         if "list" in self.reads:
             return "list"
         if "hypothesis" in self.reads:
@@ -144,12 +144,12 @@ class Template:
 
     @property
     def state(self) -> tuple[str, ...]:
-        """What a decoder must keep to compute it while it searches: keys of STATES; none for what the unit alone tells."""
+        """Keys of STATES that a decoder must keep to compute it while it searches; none for what the unit alone tells."""
         return tuple(what for what in self.reads if what in STATES)
 
     @property
     def of(self) -> Literal["unit", "occurrence", "hypothesis"]:
-        """What has the features."""
+        """The thing that has the features."""
         if "hypothesis" in self.reads:
             return "hypothesis"
         return "unit" if self.kind == "static" else "occurrence"
@@ -221,7 +221,7 @@ class Template:
         return set(self.learnt) <= set(options)
 
     def lacks(self, nbest: NBest, resources: Resources, options: Options | None = None) -> str | None:
-        """What the template reads and the list does not carry, or None; with options not taught yet, what teaches, too."""
+        """Tell what the template reads and the list does not carry, or None; with options not taught yet, what teaches, too."""
         if options is None or self.is_taught(options):
             options = None
         elif self.crossed and not len(nbest.refs):
@@ -261,7 +261,7 @@ def keywords(function: Callable[..., Any]) -> Mapping[str, Any]:
 
 
 def own_options(function: Callable[..., Any], options: Options) -> dict[str, Any]:
-    """Those options that a function takes."""
+    """Return the options that a function takes."""
     known = keywords(function)
     return {name: value for name, value in options.items() if name in known}
 
@@ -292,7 +292,7 @@ def template(
 
 
 def missing(what: str, nbest: NBest, resources: Resources) -> str | None:
-    """What a list lacks of what a template reads, and what to do; None if it has it."""
+    """Tell what a list lacks of what a template reads, and what to do; None if it has it."""
     units = nbest.units
     if what in GIVEN:
         return None if resources.has(what) else f"a {what}, and none is given; add {GIVEN[what]}"

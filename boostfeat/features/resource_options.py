@@ -11,7 +11,7 @@ FEATURES = "Features"
 
 @dataclass(frozen=True)
 class TemplateFiles:
-    """Those that a decoder does not have itself. Paths; None where nothing is given."""
+    """Paths of files that a decoder does not have itself; None where nothing is given."""
 
     bitext: tuple[str, str] | None = option(
         None,

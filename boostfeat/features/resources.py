@@ -1,4 +1,4 @@
-"""What templates read beside the list: word clusters, phrase counts, a bitext, a language model, a model's probabilities."""
+"""Inputs of templates beside the list: word clusters, phrase counts, a bitext, a language model, a model's probabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lists and references teach templates: frequent names, thresholds, bins, word frequencies and translations."""
+"""Learning from lists and references for templates: frequent names, thresholds, bins, word frequencies and translations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def frequent(most: int, count: Callable[..., Mapping[str, Sequence[str]]], *name
 
 
 def choose_corpus_pairs(nbest: NBest, resources: Resources, tallies: Tallies, *, top: int = 300) -> dict[str, Any]:
-    """By how often two words were a phrase pair in training, where a phrase table says so; else as often as in the list."""
+    """Choose pairs by how often two words were a phrase pair in training, by the phrase table, or else in the list."""
     pairs = tallies.get("pairs", Counter())
     if known := resources.phrase_counts:
         pairs = Counter({f"{src}|{tgt}": n for (src, tgt), n in known.items() if " " not in src and " " not in tgt})
@@ -95,7 +95,7 @@ def per_word_precision(nbest: NBest, name: str) -> Precision:
 
 
 def derived_precision(nbest: NBest, made: Sequence[str]) -> dict[str, Precision]:
-    """Of those features, made by templates, that are not exact since what they are made of is not."""
+    """Return the precision of features, made by templates, that are not exact since what they are made of is not."""
     per_word = {name: name.removeprefix("lm.word.") for name in made if name.startswith("lm.word.") and "<" not in name}
     return {name: per_word_precision(nbest, of) for name, of in per_word.items()}
 

@@ -1,4 +1,4 @@
-"""What a loss is: a function Ψ of the hypothesis scores [H], with its gradient, and its shape along a line.
+"""Losses: a loss is a function Ψ of the hypothesis scores [H], with its gradient, and its shape along a line.
 
 A loss sees hypotheses only. With scores A F, its gradient in unit scores is A' g, and in linear weights
 G' g; both are the caller's.
@@ -16,7 +16,7 @@ Ray = Callable[[float], tuple[float, float, float]]
 
 
 class Loss(Protocol):
-    """What boosting and tuning need of a loss. All methods are pure: the same bits for any number of threads."""
+    """The interface of a loss for boosting and tuning. All methods are pure: the same bits for any number of threads."""
 
     def at(self, scores: F64) -> AtScores:
         """Ψ at these scores [H]."""

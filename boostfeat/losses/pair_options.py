@@ -11,7 +11,7 @@ PAIRS = "Pairs"
 
 @dataclass(frozen=True)
 class PairOptions:
-    """How pairs are drawn. See ``sample_pairs`` for what the two samplers do."""
+    """Options of drawing pairs. See ``sample_pairs`` for what the two samplers do."""
 
     sampler: str = option("ta13", "How pairs are drawn: ta13 or hm11", choices=("ta13", "hm11"), group=PAIRS, rare=True)
     draws: int = option(10_000, "Random pairs a sentence", least=0, symbol="Γ", group=PAIRS, rare=True)

@@ -91,13 +91,13 @@ def _word(key, t):  # type: ignore[no-untyped-def]
 
 @kernel(inline="always")
 def _uniform(word):  # type: ignore[no-untyped-def]
-    """In [0, 1), from the word's upper 53 bits."""
+    """Return a number in [0, 1), from the word's upper 53 bits."""
     return np.float64(word >> np.uint64(11)) * 2.0**-53
 
 
 @kernel
 def _comes_first(falling, a, b):  # type: ignore[no-untyped-def]
-    """Of equal differences, the first drawn."""
+    """Tell whether a comes before b: of equal differences, the first drawn does."""
     return (falling[a], a) < (falling[b], b)
 
 

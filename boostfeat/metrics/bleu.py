@@ -230,7 +230,7 @@ def ngram_totals(hyp_len: Array) -> Array:
 
 
 def strict_lengths(stats: Array) -> Array:
-    """What counts as length in the brevity penalty of BLEU-SBP: min(hyp_len, ref_len) [C08]."""
+    """Return the length in the brevity penalty of BLEU-SBP: min(hyp_len, ref_len) [C08]."""
     return np.minimum(stats[..., HYP_LEN], stats[..., REF_LEN])
 
 

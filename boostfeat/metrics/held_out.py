@@ -1,4 +1,4 @@
-"""What several candidates choose for sentences that none of them was trained on, and the errors of their differences."""
+"""Choices of several candidates for sentences that none of them was trained on, and the errors of their differences."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Columns(Protocol):
 
 
 class Lists(Protocol):
-    """What a metric sees of n-best lists: texts, references, BLEU statistics and quality columns. NBest has all of it."""
+    """N-best lists as a metric sees them: texts, references, BLEU statistics and quality columns. NBest has all of it."""
 
     @property
     def hyp_ptr(self) -> I64: ...
@@ -64,7 +64,7 @@ class Lists(Protocol):
 
 
 class Metric:
-    """What all metrics have. S sentences, H hypotheses, n statistics."""
+    """The interface of all metrics. S sentences, H hypotheses, n statistics."""
 
     name: str
     lower_is_better = False
@@ -92,16 +92,16 @@ class Metric:
         return self.higher(self.score(self.rows(lists)))
 
     def signature(self, n_refs: int | str, tokenizer: str = "none") -> str:
-        """What a number of this metric means."""
+        """Tell what a number of this metric means."""
         return f"nrefs:{n_refs}|version:boostfeat-{__version__}"
 
     @property
     def sign(self) -> float:
-        """What scores are multiplied with to be better when higher."""
+        """The factor that makes scores better when higher."""
         return -1.0 if self.lower_is_better else 1.0
 
     def higher(self, scores: F64) -> F64:
-        """The same scores, better when higher."""
+        """Return the scores, turned so that higher is better."""
         return self.sign * scores
 
     def parts(self, lists: Lists) -> list[tuple[float, int, int]]:
@@ -109,7 +109,7 @@ class Metric:
         return [(self.sign / self.unit(lists), self.kind, self.width)]
 
     def unit(self, lists: Lists) -> float:
-        """What scores are divided by to be gains."""
+        """Return what scores are divided by to be gains."""
         return 1.0
 
     def recipe(self, lists: Lists) -> Recipe:
@@ -287,7 +287,7 @@ class Column(Metric):
         return _ratio(sums)
 
     def gain(self, lists: Lists, *, alpha: float = 1.0) -> F64:
-        """In units in which the column spreads within lists as BLEU does: thresholds mean what they mean there."""
+        """Return gains in units in which the column spreads within lists as BLEU does: thresholds mean what they mean there."""
         return self.higher(_ratio(self.rows(lists)) / self.unit(lists))
 
     def unit(self, lists: Lists) -> float:
@@ -355,7 +355,7 @@ class Combination(Metric):
         return np.asarray(np.sum(scores, axis=0))
 
     def parts(self, lists: Lists) -> list[tuple[float, int, int]]:
-        """Those of the terms, in units of scores as in ``gain``."""
+        """Return the parts of the terms, in units of scores as in ``gain``."""
         return [(w, kind, width) for w, term in self.terms for _, kind, width in term.parts(lists)]
 
     def fixed(self, alpha: float) -> Metric:

@@ -60,8 +60,8 @@ def approximate_randomisation(
 def stratified_randomisation(
     a: Array, b: Array, *, metric: str | Metric = "bleu-sbp", trials: int = TRIALS, seed: int = SEED
 ) -> float:
-    """The same for systems with several optimiser runs, rows a [Q, S, 11] and b [R, S, 11]: a trial deals the Q + R outputs of
-    each sentence anew; a system's score is that of its runs' summed statistics [C11].
+    """Return the p-value of systems with several optimiser runs, rows a [Q, S, 11] and b [R, S, 11]: a trial deals the Q + R
+    outputs of each sentence anew; a system's score is that of its runs' summed statistics [C11].
 
     A difference that other seeds would undo is then not significant, however much two single runs differ.
     Deviation: multeval's text says that outputs are exchanged between systems and runs, which is what this does; its code swaps

@@ -86,7 +86,7 @@ def _split_characters(text, begin, end, spaces, starts, ends, hashes):  # type: 
 
 @kernel
 def _separation(text, begin, end):  # type: ignore[no-untyped-def]
-    """Where chrF++ divides a word: before its last mark, or else behind its first; 0: nowhere."""
+    """Return where chrF++ divides a word: before its last mark, or else behind its first; 0: nowhere."""
     if begin + _width(text[begin]) >= end:
         return 0  # a word of one character
     if _is_punctuation(text[end - 1]):

@@ -127,7 +127,7 @@ class Model:
 
     @cached_property
     def effects(self) -> dict[str, float]:
-        """By feature, how much it moved the ranking of the lists it was learned on (``total_effects``), the largest first."""
+        """Effects of features, how much each moved the ranking of the lists learned from (``total_effects``), largest first."""
         return total_effects(self.weights, self.trees, *remembered_effects(self.trees, self.history))
 
     def _repr_html_(self) -> str:

@@ -1,1 +1,1 @@
-"""What a model chooses: from lists, and from whole search graphs. Imports core, metrics, lists, model, formats, features."""
+"""Choices of a model from lists and from whole search graphs. Imports core, metrics, lists, model, formats, features."""

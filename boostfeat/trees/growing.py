@@ -222,7 +222,7 @@ class Grower:
         }
 
     def _constant_structure(self, g: F64, largest: float) -> _Structure | None:
-        """What LightGBM grows: the hessian is the count, so its own limit keeps enough occurrences in every leaf."""
+        """Return what LightGBM grows: the hessian is the count, so its own limit keeps enough occurrences in every leaf."""
         to_grid(g, -1 / largest, self._grad)
         splits = self._split_sequence(self._counts, self.options.min_occurrences * (1 - 1e-6), self.options.max_leaves)
         return self._descended(splits) if splits else None

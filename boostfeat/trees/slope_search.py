@@ -1,4 +1,4 @@
-"""Which feature should the leaves of a tree be linear in? A bounded search over all of them [TA13 section 2.1].
+"""The feature that the leaves of a tree are linear in: a bounded search over all of them [TA13 section 2.1].
 
 For every pair (j, f) of dense features: the gain of one split on f with leaves b x_j (or a + b x_j), from histograms of
 Σ x_j g and Σ c x_j² over the bins of f. That is D² numbers a row, so a sample of rows has to do.
@@ -67,7 +67,7 @@ class SlopeSearch:
 
 
 def sample_size(n: int, d: int) -> int:
-    """Of the rows that are searched: it then costs about as much as growing two or three trees."""
+    """Return the number of rows that are searched: it then costs about as much as growing two or three trees."""
     return min(2**16, max(2**14, 8 * n // max(1, d)))
 
 

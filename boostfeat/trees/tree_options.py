@@ -14,7 +14,7 @@ TREES = "Trees"
 
 @dataclass(frozen=True)
 class TreeOptions:
-    """How trees are grown.
+    """Options of growing trees.
 
     ``max_leaves``: [TA13] has 2 to 8, its best models 2. ``min_occurrences`` is by default about what a unit in all hypotheses of
     one list has, so that no list makes a leaf.

@@ -1,4 +1,4 @@
-"""What the adaptive online learners share: differences of pairs, weights with a step size each, and the loop of [G13].
+"""Shared parts of the adaptive online learners: differences of pairs, weights with a step size each, and the loop of [G13].
 
 A mini-batch touches only the features that are active in it, those that tell the hypotheses of some pair apart; all work and
 memory of a batch is proportional to their number. Dense and sparse features are the same here: entries of a row of differences.
@@ -144,7 +144,7 @@ class Differences:
         return cls(features, ROUNDING * peak, np.ones(len(features)))
 
     def scaled(self, pairs: Pairs) -> Differences:
-        """With dense features in units of the root mean square of their non-zero differences, to the next power of two."""
+        """Return differences in units of a dense feature's root mean square where it is not 0, to the next power of two."""
         d = self.features.n_dense
         squares, counts = np.zeros(d), np.zeros(d)
         mean_squares(self.features.dense, self.floor, pairs.better, pairs.worse, squares, counts)
@@ -154,7 +154,7 @@ class Differences:
 
     @property
     def columns(self) -> tuple[Array, ...]:
-        """What ``append_difference`` takes first."""
+        """The first arguments of ``append_difference``."""
         rows = self.features.sparse
         return self.features.dense, rows.ptr, rows.idx, rows.val, self.floor, self.unit
 

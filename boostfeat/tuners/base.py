@@ -1,4 +1,4 @@
-"""What all tuners share: features as arrays, the run's settings, groups of features, and the record of epochs.
+"""Shared parts of all tuners: features as arrays, the run's settings, groups of features, and the record of epochs.
 
 A tuner is a frozen dataclass of its options with one method, ``fit(nbest, select=None, run=Run()) -> Model``.
 """
@@ -67,7 +67,7 @@ class Features:
         return np.array([weights.get(n, 0.0) for n in self.names])
 
     def start(self, init: Mapping[str, float] | None) -> F64:
-        """What a tuner begins with: the weights given; else the list's own ranking where it is a feature, else 0."""
+        """The weights that a tuner begins with: those given; else the list's own ranking where it is a feature, else 0."""
         own = next((name for name in RANKINGS if name in self.names[: self.n_dense]), None)
         return self.vector(init if init is not None else {own: 1.0} if own else {})
 
@@ -255,7 +255,7 @@ def decoder_weights(nbest: NBest) -> tuple[dict[str, float], float] | None:
 
 
 def feature_warnings(features: Features, nbest: NBest, init: F64 | None) -> list[str]:
-    """What makes tuning go wrong quietly: features that cannot matter, are copies, or dwarf the others; an all-zero start."""
+    """Warn of what quietly spoils tuning: features that cannot matter, are copies, or dwarf others; an all-zero start."""
     out = [*range_warnings(nbest).values(), *filter(None, [lost_ranking(nbest)])]
     spread = np.zeros(features.n_dense)
     lists = nbest.sent_of_hyp

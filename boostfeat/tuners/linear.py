@@ -74,7 +74,7 @@ def linear_problem(nbest: NBest, pairs: Pairs, *, threads: int = 1) -> LinearPro
 
 
 class EachBlock(Protocol):
-    """What a method of the LinearPart of every block gives, in the order of blocks, wherever they are."""
+    """Results of a method of the LinearPart of every block, in the order of blocks, wherever they are."""
 
     def __call__(self, method: Callable[Concatenate[LinearPart, P], T], /, *arguments: P.args, **named: P.kwargs) -> list[T]: ...
 
@@ -155,7 +155,7 @@ class LinearProblem:
 
 
 class LinearPart:
-    """What the pairs of some sentences add to the objective, over the features they have."""
+    """The objective's part of the pairs of some sentences, over the features they have."""
 
     def __init__(self, nbest: NBest, pairs: Pairs) -> None:
         hyps, self._better, self._worse = pairs.renumbered()
@@ -179,7 +179,7 @@ class LinearPart:
         return np.concatenate([np.abs(self._dense).max(axis=0, initial=0.0), self._sparse.peak()])
 
     def squares(self, peak: F64) -> tuple[F64, F64]:
-        """Of each feature, divided by its peak of all [D + N]: the sum of squared differences, and how many are not 0."""
+        """Return each feature's sum of squared differences, divided by its peak of all [D + N], and how many are not 0."""
         own = _or_one(peak)[self._columns]
         d = self._dense.shape[1]
         self._dense /= own[:d]

@@ -1,4 +1,4 @@
-"""What the margin methods share: lists as kernels see them, steps along feature differences, working sets.
+"""Shared parts of the margin methods: lists as kernels see them, steps along feature differences, working sets.
 
 What a hypothesis is worth in the context of a corpus is in boostfeat.metrics.sums.
 
@@ -39,7 +39,7 @@ class KernelLists(NamedTuple):
 
     @classmethod
     def of(cls, nbest: NBest, features: Features, gain: str | None = None) -> KernelLists:
-        """With the statistics of a gain, for learners that look at it in context."""
+        """Return lists with the statistics of a gain, for learners that look at it in context."""
         sp, metric = features.sparse, metric_of(gain or "bleu", nbest)
         rows = all_rows(nbest, metric) if gain else np.zeros((0, metric.width), np.int32)
         columns: list[Array] = [nbest.hyp_ptr, features.dense, sp.ptr, sp.idx, sp.val, rows]

@@ -132,7 +132,7 @@ def log_bleu(sums, strict):  # type: ignore[no-untyped-def]
 
 @kernel
 def value_of(recipe, sums):  # type: ignore[no-untyped-def]
-    """What is climbed, of statistics [n]: ln BLEU, or the gain of another metric."""
+    """Return the value to climb of statistics [n]: ln BLEU, or the gain of another metric."""
     if len(recipe.kind) == 1 and recipe.kind[0] <= STRICT:
         return log_bleu(sums, recipe.kind[0] == STRICT)
     return gain_of(recipe, sums)
@@ -173,7 +173,7 @@ def _best_interval(at, order, old, new, rows, sums, recipe, reach, narrow):  # t
 
 @dataclass(frozen=True)
 class LineSearchLists:
-    """What a line search needs of the lists: S sentences, H hypotheses, D features that may move."""
+    """Lists as a line search takes them: S sentences, H hypotheses, D features that may move."""
 
     hyp_ptr: I64  # [S+1]
     x: F64  # [D, H] features that may move
@@ -196,11 +196,11 @@ class LineSearchLists:
         return self.base + self.slopes(w)
 
     def value(self, scores: F64) -> float:
-        """What is climbed, of the winners: ln BLEU, or the gain of another metric."""
+        """Return the value to climb of the winners: ln BLEU, or the gain of another metric."""
         return float(value_of(self.recipe, self._sums(segment_argmax(self.hyp_ptr, scores))))
 
     def gained(self, new: float, old: float) -> float:
-        """How much better a value is, on the scale of 0..1."""
+        """Return how much better a value is, on the scale of 0..1."""
         return exp(new) - exp(old) if self.recipe.only_bleu else new - old
 
     def line_search(self, a: F64, b: F64, *, reach: float = 1.0, narrow: float = 0.0) -> tuple[float, float]:

@@ -55,7 +55,7 @@ class Mira(MiraOptions):
 
 
 class Choice(NamedTuple):
-    """Which hypotheses a learner chooses."""
+    """A learner's way to choose hypotheses."""
 
     gamma_plus: float
     beta_plus: float
@@ -66,12 +66,12 @@ class Choice(NamedTuple):
 
 
 def first_choice(tuner: Any) -> Choice:
-    """What a tuner chooses in epoch 1."""
+    """The choice of a tuner in epoch 1."""
     return Choice(*ORACLES[tuner.oracle], *PREDICTIONS[tuner.prediction], tuner.k if tuner.oracle == "lu" else 0, 0.0)
 
 
 class Trace(NamedTuple):
-    """What an epoch leaves behind of each sentence [S]."""
+    """Records of an epoch for each sentence [S]."""
 
     best: I64  # the 1-best when last seen, -1 before; IN OUT
     plus: I64  # y+, -1 for an empty list
@@ -182,7 +182,7 @@ def train(tuner: Any, limits: Limits, nbest: NBest, select: NBest | None, run: R
 
 
 def context_scale(tuner: Any, n_lists: int) -> float:
-    """What multiplies gains in context after epoch 1: a number, the lists of all, or those that a learner sees."""
+    """The factor of gains in context after epoch 1: a number, the lists of all, or those that a learner sees."""
     if tuner.context_scale == "shard":
         return max(1.0, n_lists / tuner.shards)
     return float(tuner.context_scale or n_lists or 1)

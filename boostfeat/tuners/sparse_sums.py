@@ -73,7 +73,7 @@ class SparseSums:
 
 
 def _units_of(nbest: NBest, hyps: I64) -> tuple[I64, I32, SparseRows]:
-    """Of these hypotheses [U] the units with sparse features: how many each has [U], which, and their rows by first use."""
+    """Return the units with sparse features of hypotheses [U]: how many each has [U], which, and their rows by first use."""
     if not len(nbest.units.sparse.idx):
         return np.zeros(len(hyps), np.int64), np.zeros(0, np.int32), SparseRows.empty(0)
     ptr = offsets(nbest.unit_ptr[1:][hyps] - nbest.unit_ptr[:-1][hyps])

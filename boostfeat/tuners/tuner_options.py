@@ -64,7 +64,7 @@ class KbmiraOptions(_Checked):
 
 @dataclass(frozen=True)
 class ProOptions(_Checked):
-    """What is None is the sampler's own."""
+    """Options of PRO; None means the sampler's own."""
 
     sampler: str = same(PairOptions, "sampler", group="")
     draws: int | None = same(PairOptions, "draws", None)
@@ -81,7 +81,7 @@ class ProOptions(_Checked):
         self.pair_options()
 
     def pair_options(self) -> PairOptions:
-        """How pairs are drawn: the sampler's preset, changed where an option is given."""
+        """Options of drawing pairs: the sampler's preset, changed where an option is given."""
         given: dict[str, Any] = {name: getattr(self, name) for name in ("draws", "threshold", "keep")}
         return replace(SAMPLERS[self.sampler], alpha=self.alpha, **{k: v for k, v in given.items() if v is not None})
 
@@ -110,7 +110,7 @@ class RampionOptions(_Checked):
 
 @dataclass(frozen=True)
 class OnlineOptions(_Checked):
-    """Of [G13] Algorithms 1 and 2: adagrad and arow."""
+    """Options of [G13] Algorithms 1 and 2: adagrad and arow."""
 
     eta: float = same(RampionOptions, "eta", 0.02)
     dense_eta: float = option(1.0, "Learning rate of dense features", above=0, rare=True)

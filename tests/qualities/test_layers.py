@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -151,6 +152,20 @@ def test_a_name_of_a_file_or_class_has_one_meaning() -> None:
         for name in classes | {path.name} - {"__init__.py"}:
             places.setdefault(name, []).append(str(path.relative_to(PACKAGE)))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+OPENERS = re.compile(r"(What|Of|The same|Those|Which|How|Where|As|So|Has|Have|In|By|With)\b")
+
+
+def test_docstrings_begin_with_a_verb_or_name_the_thing() -> None:
+    found = [
+        f"{path.relative_to(PACKAGE)}: {text.splitlines()[0]}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node) or "")
+        if OPENERS.match(text)
+    ]
+    assert not found
 
 
 def test_commands_are_short() -> None:

@@ -170,7 +170,7 @@ class MosesJob:
 
     @cached_property
     def table_weights(self) -> MosesWeights:
-        """Of the part in the table."""
+        """Weights of the part in the table."""
         return MosesWeights.of(self.parts.table or Model({}), self.known)
 
     @cached_property

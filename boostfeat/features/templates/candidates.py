@@ -157,7 +157,7 @@ def mbr_of_lists(lists: ManyLists) -> Columns:
 
 @template("mbr", reads=("hypothesis", "list"), many=mbr_of_lists)
 def mbr(candidates: Candidates) -> Columns:
-    """Of a hypothesis: expected BLEU+1, its logarithm, times its words; words beyond or below the expected number."""
+    """A hypothesis's expected BLEU+1, its logarithm, times its words; words beyond or below the expected number."""
     gains, lengths = expected_gains(candidates.texts, candidates.p), [len(words) for words in candidates.texts]
     expected = 0.0
     for share, n in zip(candidates.p, lengths, strict=True):

@@ -1,4 +1,4 @@
-"""What several templates' functions call."""
+"""Functions that several templates call."""
 
 from __future__ import annotations
 

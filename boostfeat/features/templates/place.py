@@ -44,7 +44,7 @@ def _orientation(move: str) -> str:
 
 @template("position", columns=("pos.tenth", "pos.first", "pos.last", "span.len"))
 def position(span: Span) -> Dense:
-    """Where in the source sentence: in tenths, whether at its edges, span length."""
+    """Position in the source sentence: in tenths, whether at its edges, span length."""
     start, end, n = span
     return {
         "pos.tenth": min(max(5 * (start + end) // max(n, 1), 0), 9) / 10,  # coarse, so that few units are told apart
@@ -222,7 +222,7 @@ def context(source: Words, target: Words, links: Links, span: Span, sentence: Wo
 
 @template("cu", learn=Counted(_linked_pairs, choose_corpus_pairs), ready=as_sets)
 def context_with_unknown(source: Words, target: Words, links: Links, span: Span, sentence: Words, *, pairs: Set[str]) -> Names:
-    """The same, all other pairs and words as one: ``cu:talo|house|-iso``, ``cu:unk|+talo``, ``cu:unk|-unk`` [EMR13 4.2]."""
+    """``cx`` with all others as ``unk``: ``cu:talo|house|-iso``, ``cu:unk|+talo``, ``cu:unk|-unk`` [EMR13 4.2]."""
     known, out = frequent_sources(frozenset(pairs)), []
     for pair, *beside in _in_context(source, target, links, span, sentence):
         out += _beside(pair if pair in pairs else UNKNOWN, *(word if word in known else UNKNOWN for word in beside))

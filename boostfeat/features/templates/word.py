@@ -74,7 +74,7 @@ def word(target: Words) -> Dense:
 
 
 def _ranked(*, frequencies: Mapping[str, int]) -> dict[str, Any]:
-    """How often each word was seen, ln(1 + that), and its rank."""
+    """Return the count of each word, ln(1 + count), and its rank."""
     if set(map(type, frequencies.values())) - {int} or min(frequencies.values(), default=0) < 0:
         raise TypeError("frequencies: expected numbers of words")
     return {"frequencies": {text: (n, log1p(n), rank) for rank, (text, n) in enumerate(frequencies.items())}}
@@ -87,7 +87,7 @@ def _ranked(*, frequencies: Mapping[str, int]) -> dict[str, Any]:
     ready=_ranked,
 )
 def frequency(target: Words, *, frequencies: Mapping[str, tuple[int, float, int]]) -> Dense:
-    """How often references have a word, and indicators of its rank; words they lack are unknown."""
+    """Frequency of a word in references, and indicators of its rank; words they lack are unknown."""
     out: Dense = {"freq.log": 0.0}
     for text in target:
         seen, logarithm, rank = frequencies.get(text, (0, 0.0, MOST_WORDS))
@@ -121,7 +121,7 @@ def shape_of(word: str) -> str:
 
 @template("place", columns=("place.first", "place.last", "place.start", "place.end", *(f"place.fifth{k}" for k in range(1, 6))))
 def place_in_text(place: tuple[int, int, int]) -> Dense:
-    """Where a word stands: first, last, among the first or last three, and in which fifth of the hypothesis."""
+    """Position of a word: first, last, among the first or last three, and in which fifth of the hypothesis."""
     start, end, n = place
     return {
         "place.first": float(start == 0),
@@ -154,7 +154,7 @@ def repeat(text: Words, units: Spans) -> Columns:
 
 @template("lm", learn=learn_language_model)
 def language_model(text: Words, units: Spans, language_model: LanguageModel, *, model: str) -> Columns:
-    """Of an n-gram model: ln p of the unit's words and of each alone, the least order matched, unknown words, neighbours, </s>.
+    """N-gram model: ln p of the unit's words and of each alone, the least order matched, unknown words, neighbours, </s>.
 
     Σ lm.logp + Σ lm.end over the units of a hypothesis is ln p of the sentence, where its units hold all its words.
     """
