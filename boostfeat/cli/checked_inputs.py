@@ -22,7 +22,7 @@ from .console import FILES, Common
 
 LIST = "LIST.nbest", "A list imported with 'boostfeat import'"
 CARRYING = "a model that carries templates"
-FEATURIZE = "featurize it as the list that the model learnt from (--vocab)"
+FEATURIZE = "featurize it as the list that the model learnt from (--plan)"
 
 
 @dataclass(frozen=True, kw_only=True)

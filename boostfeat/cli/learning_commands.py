@@ -59,7 +59,7 @@ class LearningFlags(ModelFlags, OutputFlags):
         "Sets or templates, or FILE.toml; the model keeps them",
         metavar="NAMES",
         group=LEARNING,
-        without=("engine=dask", "graph_vocab"),
+        without=("engine=dask", "graph_plan"),
     )
     graphs: GraphOptions = field(default_factory=GraphOptions)
     engine: str = option("local", "Or dask: spread sentences over a cluster", choices=("local", "dask"), group=GRAPHS)

@@ -13,7 +13,7 @@ from ..boosting.first_gradient import first_gradient
 from ..core.errors import InputError, counted
 from ..core.files import is_special, is_writable_target, open_output
 from ..core.options import REQUIRED, argument, option
-from ..core.overwriting import VOCAB
+from ..core.overwriting import PLAN
 from ..features import SETS, TEMPLATES, FeaturePlan, Posterior, feature_groups
 from ..features.feature_maker import FeatureMaker
 from ..features.plan import parse_products
@@ -354,7 +354,7 @@ def _feature_rows(nbest: NBest) -> list[dict[str, Any]]:
 # Features
 # ---------------------------------------------------------------------------------------------------------------------
 
-TAUGHT = ("clusters_src", "clusters_tgt")  # files that a vocab holds
+TAUGHT = ("clusters_src", "clusters_tgt")  # files that a plan holds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -369,7 +369,7 @@ class FeaturizeFlags(ListFlags, OutputFlags):
         "'boostfeat templates' lists them",
         metavar="NAMES",
     )
-    vocab: str | None = option(
+    plan: str | None = option(
         None, "What the dev list taught: gives this list the same columns. Without it, it is learnt", metavar="FILE", group=FILES
     )
     model: str | None = option(
@@ -378,15 +378,15 @@ class FeaturizeFlags(ListFlags, OutputFlags):
         short="m",
         metavar="MODEL",
         group=FILES,
-        without="vocab",
+        without="plan",
     )
     scale: float | None = option(
-        None, "Of its scores in the softmax (default: the dev list's references choose it)", above=0, without="vocab"
+        None, "Of its scores in the softmax (default: the dev list's references choose it)", above=0, without="plan"
     )
-    products: str | None = option(None, "top:K adds the K best products of dense features", metavar="top:K", without="vocab")
-    min_count: int | None = option(None, "Sentences that must have a sparse feature (default 2)", least=1, without="vocab")
+    products: str | None = option(None, "top:K adds the K best products of dense features", metavar="top:K", without="plan")
+    min_count: int | None = option(None, "Sentences that must have a sparse feature (default 2)", least=1, without="plan")
     hash_bits: int | None = option(
-        None, "Hash each template's sparse names to 2^N (default: keep them)", least=1, most=30, flag="hash", without="vocab"
+        None, "Hash each template's sparse names to 2^N (default: keep them)", least=1, most=30, flag="hash", without="plan"
     )
     allow_missing: bool = option(False, "Features of the model that the list lacks count as 0", group=FILES, needs="model")
     files: ResourceFiles = field(default_factory=ResourceFiles)
@@ -395,12 +395,12 @@ class FeaturizeFlags(ListFlags, OutputFlags):
 def featurize(o: FeaturizeFlags) -> None:
     """Add features computed from what the list carries: phrases, alignments, spans, neighbours.
 
-    On a dev list, what was learnt is written beside the output (OUT.vocab.json); give it with --vocab for select and test.
+    On a dev list, what was learnt is written beside the output (OUT.plan.json); give it with --plan for select and test.
 
     \b
     Example:
       boostfeat featurize dev.nbest --templates large -o dev.large.nbest
-      boostfeat featurize test.nbest --vocab dev.large.vocab.json \\
+      boostfeat featurize test.nbest --plan dev.large.plan.json \\
         -o test.large.nbest
       boostfeat featurize dev.nbest --templates large+consensus \\
         --model pro.json -o dev.cons.nbest
@@ -408,18 +408,18 @@ def featurize(o: FeaturizeFlags) -> None:
     if o.output == "-":
         raise InputError("-o: expected a file name, found '-'; name a store to write")
     with feature_maker(o, o.files, seed=o.seed, threads=o.threads) as maker:
-        frozen = _frozen(o) if o.vocab else None
+        frozen = _frozen(o) if o.plan else None
         nbest = read_store(o.store)
         if frozen and o.templates:
-            _check_repeated(o.templates, frozen, str(o.vocab), maker, nbest)
+            _check_repeated(o.templates, frozen, str(o.plan), maker, nbest)
         if o.model:
             check_model(o, Model.load(o.model), nbest, o.store)
-        vocab = None if frozen or is_special(o.output) else str(Path(o.output).with_suffix("")) + ".vocab.json"
+        plan = None if frozen or is_special(o.output) else str(Path(o.output).with_suffix("")) + ".plan.json"
         if frozen:
             refuse_unused(maker, frozen)
             out = maker.apply(nbest, frozen, to=o.output)
         else:
-            out = _learn(o, nbest, maker, vocab)
+            out = _learn(o, nbest, maker, plan)
     groups = feature_groups(out)
     result: dict[str, Any] = {
         "unit_features": len(out.unit_names),
@@ -427,7 +427,7 @@ def featurize(o: FeaturizeFlags) -> None:
         "sparse_features": len(out.sparse_names),
         "distinct_units": out.n_units,
         "groups": [vars(g) for g in groups],
-        "vocab": o.vocab or vocab,
+        "plan": o.plan or plan,
         "output": o.output,
         "seconds": o.seconds,
     }
@@ -435,39 +435,39 @@ def featurize(o: FeaturizeFlags) -> None:
     o.say(
         f"{nbest.n_units:,} -> {counted(out.n_units, 'distinct unit')}, {len(out.global_names)} dense and "
         f"{len(out.sparse_names):,} "
-        f"sparse features -> {o.output} in {o.seconds:.1f} s" + (f"; learnt: {vocab}" if vocab else "")
+        f"sparse features -> {o.output} in {o.seconds:.1f} s" + (f"; learnt: {plan}" if plan else "")
     )
 
 
-def _learn(o: FeaturizeFlags, nbest: NBest, maker: FeatureMaker, vocab: str | None) -> NBest:
-    """Return the list with features that it teaches itself; what it taught is written to ``vocab``."""
-    if vocab:
-        is_writable_target(vocab)
+def _learn(o: FeaturizeFlags, nbest: NBest, maker: FeatureMaker, plan_file: str | None) -> NBest:
+    """Return the list with features that it teaches itself; what it taught is written to ``plan_file``."""
+    if plan_file:
+        is_writable_target(plan_file)
         if not o.force:
-            check_kind(vocab, VOCAB)
+            check_kind(plan_file, PLAN)
     k = parse_products(o.products) if o.products else 0
     plan = maker.plan(o.templates or "large", min_count=o.min_count, hash_bits=o.hash_bits or 0, products=k)
     refuse_unused(maker, plan)
     gradient = partial(first_gradient, seed=o.seed, threads=o.threads)
 
     def keep(learnt: FeaturePlan) -> None:  # as the store appears: both are there, or none
-        if vocab:
-            learnt.save(vocab)
+        if plan_file:
+            learnt.save(plan_file)
 
-    # of a model only what it computes, for the vocab to keep
+    # of a model only what it computes, for the plan to keep
     model = replace(Model.load(o.model), config={}, history=()).to_json() if o.model else None
     return maker.learn(nbest, plan, posterior=Posterior(o.scale, model), gradient_of=gradient, to=o.output, keep=keep)[0]
 
 
 def _frozen(o: FeaturizeFlags) -> FeaturePlan:
-    """Return the frozen vocab, which has the clusters that it was learnt with."""
+    """Return the frozen plan, which has the clusters that it was learnt with."""
     for name in (name for name in TAUGHT if getattr(o.files, name)):
-        raise InputError(f"--set {name.replace('_', '-')}: --vocab holds them; leave one of them out")
-    return FeaturePlan.load(str(o.vocab))
+        raise InputError(f"--set {name.replace('_', '-')}: --plan holds them; leave one of them out")
+    return FeaturePlan.load(str(o.plan))
 
 
-def _check_repeated(templates: str, frozen: FeaturePlan, vocab: str, maker: FeatureMaker, nbest: NBest) -> None:
-    """--templates may repeat what the vocab holds: of a set, what the list allows."""
+def _check_repeated(templates: str, frozen: FeaturePlan, plan_file: str, maker: FeatureMaker, nbest: NBest) -> None:
+    """--templates may repeat what the plan holds: of a set, what the list allows."""
     registry, resources = maker.registry, maker.resources(nbest)
 
     def names(plan: FeaturePlan) -> set[str]:
@@ -477,7 +477,7 @@ def _check_repeated(templates: str, frozen: FeaturePlan, vocab: str, maker: Feat
 
     if names(FeaturePlan.of(templates, registry)) != names(frozen):
         has = ", ".join(e.name for e in frozen.entries) or "none"
-        raise InputError(f"--templates {templates}: expected those of {vocab} ({has}), found others; leave it out")
+        raise InputError(f"--templates {templates}: expected those of {plan_file} ({has}), found others; leave it out")
 
 
 def templates(o: Common) -> None:

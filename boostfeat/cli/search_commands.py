@@ -217,7 +217,7 @@ class RescoreFlags(ListFlags, OutputFlags):
         None, "bleu, or wer, which is the default of speech lattices (PLF, HTK SLF)", choices=("bleu", "wer"), needs="ref"
     )
     names: str | None = option(None, "osgx: what core=(...) holds, or the moses.ini that says it", metavar="A,B,...")
-    vocab: str | None = option(
+    plan: str | None = option(
         None,
         "What featurize learnt: makes the template features of the model on edges",
         metavar="FILE",
@@ -258,7 +258,7 @@ def rescore(o: RescoreFlags) -> None:
     o.check_together()
     sentences = [line for _, line in read_lines(o.source)] if o.source else None
     model = Model.load(o.model) if o.model else Model(read_weights(list(o.weights))) if o.weights else None
-    plan = FeaturePlan.load(o.vocab) if o.vocab else plan_of(model) if model else None
+    plan = FeaturePlan.load(o.plan) if o.plan else plan_of(model) if model else None
     for doubt in doubts_about(plan, source=sentences or ()):
         o.warn(f"{o.source}: {doubt}")
     if model:
@@ -269,7 +269,7 @@ def rescore(o: RescoreFlags) -> None:
     missing = scorer.missing()
     seen = scorer.seen | (plan.features if plan else set())
     wrong = lacking(missing, lists, seen=seen) if o.model else ()  # files of weights are of all that a decoder may have
-    fix = "name the values of an osgx with --names, or those that featurize made with --vocab"
+    fix = "name the values of an osgx with --names, or those that featurize made with --plan"
     check_missing(o, ", ".join(o.graphs), missing, wrong, fix=fix)
     result: dict[str, Any] = {
         "sentences": len(lists),

@@ -55,7 +55,7 @@ from .systems import (
     stages,
 )
 from .table import Results, Rows, latex_table, markdown_table, reported_lists, tabulate
-from .tasks import VERSIONS, VOCAB, AnyPlan, KeptFits, Schedule, Watch, as_read, feature_task, fit_task, reported, score_task
+from .tasks import PLAN, VERSIONS, AnyPlan, KeptFits, Schedule, Watch, as_read, feature_task, fit_task, reported, score_task
 
 VERSION = 1
 OWN = (BASE, INDUCED)  # sets of features that no list gets beforehand
@@ -233,7 +233,7 @@ class Comparison:
 
     def _trained(self, system: System, found: Found, dev: NBest, lists: Mapping[str, str]) -> dict[str, Any]:
         """Write the models of a system; return what is kept of it."""
-        plan = FeaturePlan.load(Path(lists["dev"]).with_name(VOCAB)) if system.is_featurized else None
+        plan = FeaturePlan.load(Path(lists["dev"]).with_name(PLAN)) if system.is_featurized else None
         files = [self.folder.named("models", system, r) for r in range(len(found.runs))]
         for file, fitted in zip(files, found.runs, strict=True):
             with_plan(fitted.model, plan).save(file)

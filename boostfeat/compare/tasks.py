@@ -42,7 +42,7 @@ VERSIONS = ("numpy", "scipy", "lightgbm", "sacrebleu", "numba")
 SUFFIX = ".json.gz"
 ALWAYS = ("bleu", "bleu-sbp")  # where there are references
 METRICS = (*ALWAYS, "chrf", "ter")  # where nothing is said
-VOCAB = "vocab.json"
+PLAN = "plan.json"
 
 AnyPlan = Generator[Sequence["Task"], list[Any], Any]
 Watch = Callable[[str, int, int, Any], None]  # a plan's name, tasks done and asked for, the last result or None
@@ -186,7 +186,7 @@ def feature_task(
             if place == here:
                 return path
             here.parent.mkdir(parents=True, exist_ok=True)
-            for name in (here.name, *([VOCAB] if which == "dev" else [])):
+            for name in (here.name, *([PLAN] if which == "dev" else [])):
                 with atomic_path(here.with_name(name)) as copy:
                     shutil.copyfile(place.with_name(name), copy)
             if read_json(place.with_suffix(".json")) == mark:  # else another run has begun to make it anew
@@ -211,20 +211,20 @@ def write_featurized(
     *,
     report: Report,
 ) -> None:
-    """Make the features of a list; dev teaches the vocab, which gives the other lists the same columns."""
+    """Make the features of a list; dev teaches the plan, which gives the other lists the same columns."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).with_suffix(".json").unlink(missing_ok=True)  # until the list is there
-    vocab, nbest, gain = Path(path).with_name(VOCAB), read_store(source), options.gain
+    plan_file, nbest, gain = Path(path).with_name(PLAN), read_store(source), options.gain
     maker = FeatureMaker(files, seed=options.seed, threads=threads, say=report)
     if which != "dev":
-        maker.apply(nbest, FeaturePlan.load(vocab), to=path)
+        maker.apply(nbest, FeaturePlan.load(plan_file), to=path)
         return
     plan, posterior = maker.plan(feature_set, min_count=options.min_count), None
     if any(maker.registry[entry.name].kind == "list" for entry in plan.entries):
         linear = Model(fit_pro(nbest, gain=gain, seed=options.seed, threads=threads).weights)  # a better judge than its decoder
         posterior = Posterior(model=linear.to_json())
     gradient = partial(first_gradient, gain=gain, seed=options.seed, threads=threads)
-    maker.learn(nbest, plan, posterior=posterior, gradient_of=gradient, to=path, keep=lambda learnt: learnt.save(vocab))
+    maker.learn(nbest, plan, posterior=posterior, gradient_of=gradient, to=path, keep=lambda learnt: learnt.save(plan_file))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from .errors import InputError
 
-STORE, MODEL, PAGE, TEXT, BINARY, VOCAB = "a store", "a model", "a page", "text", "a binary file", "a vocab"
+STORE, MODEL, PAGE, TEXT, BINARY, PLAN = "a store", "a model", "a page", "text", "a binary file", "a plan"
 LIST, JSON, EMPTY = "a list", "JSON", "an empty file"
 HEAD = 4096  # bytes that tell
 _OURS = re.compile(rb'\{\s*"boostfeat":\s*"(model|vocab)/')
@@ -31,7 +31,7 @@ def kind_of(head: bytes) -> str:
     if head.startswith(b"ARROW1"):
         return STORE
     if found := _OURS.match(head.lstrip()):
-        return MODEL if found[1] == b"model" else VOCAB
+        return MODEL if found[1] == b"model" else PLAN
     if head.lstrip().lower().startswith(b"<!doctype html"):
         return PAGE
     if _LIST.search(head):

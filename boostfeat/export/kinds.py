@@ -31,7 +31,7 @@ STATIC_NAMES = re.compile(
 
 
 def kinds_of(
-    names: Iterable[str], nbest: NBest | None = None, *, static: Sequence[str] = (), vocab: FeaturePlan | None = None
+    names: Iterable[str], nbest: NBest | None = None, *, static: Sequence[str] = (), plan: FeaturePlan | None = None
 ) -> dict[str, str]:
     """Return the kind of each feature: static, contextual or global.
 
@@ -42,7 +42,7 @@ def kinds_of(
     declared = {name: kind for name, (_, kind) in listed.items() if kind != DECODER}
     # a list that came with count.log or len.src does not declare them: their names do
     if any(name not in declared and (name not in listed or "." in name) for name in (*names, *static)):
-        learnt = template_kinds(vocab) if vocab else {}
+        learnt = template_kinds(plan) if plan else {}
         declared = {**template_kinds(), **learnt, **declared}  # which takes a moment
     for name in static:
         if declared.get(name, "static") != "static":
@@ -70,15 +70,15 @@ def static_features(nbest: NBest, static: Sequence[str] = ()) -> tuple[str, ...]
 
 @dataclass(frozen=True)
 class Known:
-    """Knowledge about features by name: from a list, from the vocab of its templates, from the user, from the ini."""
+    """Knowledge about features by name: from a list, from the plan of its templates, from the user, from the ini."""
 
     nbest: NBest | None = None
-    vocab: FeaturePlan | None = None
+    plan: FeaturePlan | None = None
     static: tuple[str, ...] = ()
     functions: frozenset[str] = frozenset()  # the feature functions that the decoder's ini names
 
     def kinds(self, names: Iterable[str]) -> dict[str, str]:
-        return kinds_of(names, self.nbest, static=self.static, vocab=self.vocab)
+        return kinds_of(names, self.nbest, static=self.static, plan=self.plan)
 
     def is_made(self, name: str) -> bool:
         """Whether a template or a resource made the feature: the decoder does not have it.
@@ -98,7 +98,7 @@ class Known:
 
     @cached_property
     def _learnt(self) -> set[str]:
-        return set(template_kinds(self.vocab)) if self.vocab else set()
+        return set(template_kinds(self.plan)) if self.plan else set()
 
 
 def not_static(trees: Sequence[Tree], kinds: Mapping[str, str]) -> dict[str, list[str]]:

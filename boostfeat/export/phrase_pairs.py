@@ -56,7 +56,7 @@ def as_list(x: F64, names: Sequence[str], *, src: Strings, tgt: Strings, align: 
 
 
 @cache
-def standard_vocab() -> FeaturePlan:
+def standard_plan() -> FeaturePlan:
     """The static templates that a dev list teaches nothing, with the features they give."""
     wanted = (t for t in TEMPLATES.values() if t.kind == "static" and not t.learnt and "clusters" not in t.reads)
     entries = tuple(Entry(t.name) for t in wanted if "bitext" not in t.reads)
@@ -65,18 +65,18 @@ def standard_vocab() -> FeaturePlan:
     return replace(learnt, entries=tuple(e for e in learnt.entries if all(":" not in name for name in e.features or ())))
 
 
-def template_kinds(vocab: FeaturePlan | None = None) -> dict[str, str]:
-    """The kind of every feature that a vocab's templates give; without one, of those that need no learning."""
-    known = vocab or standard_vocab()
+def template_kinds(plan: FeaturePlan | None = None) -> dict[str, str]:
+    """The kind of every feature that a plan's templates give; without one, of those that need no learning."""
+    known = plan or standard_plan()
     kinds = {name: TEMPLATES[e.name].kind for e in known.entries if e.name in TEMPLATES for name in e.features or ()}
     static = {name for name, kind in kinds.items() if kind == "static"}
     products = {product_name(pair): "static" if static >= set(pair) else "contextual" for pair in known.products or ()}
     return {**kinds, **products}
 
 
-def factors(names: Collection[str], vocab: FeaturePlan | None) -> set[str]:
+def factors(names: Collection[str], plan: FeaturePlan | None) -> set[str]:
     """The features that those of these names multiply which are products."""
-    products = {product_name(pair): pair for pair in (vocab and vocab.products) or ()}
+    products = {product_name(pair): pair for pair in (plan and plan.products) or ()}
     return {factor for name in names for factor in products.get(name, ())}
 
 
@@ -85,19 +85,19 @@ class PairFeatures:
     """Named static features of phrase pairs that bring some features of their own."""
 
     own: tuple[str, ...]  # those that the pairs bring
-    vocab: FeaturePlan  # restricted to what is asked for
+    plan: FeaturePlan  # restricted to what is asked for
 
     @classmethod
-    def of(cls, names: Collection[str], own: Sequence[str], vocab: FeaturePlan | None = None) -> PairFeatures:
+    def of(cls, names: Collection[str], own: Sequence[str], plan: FeaturePlan | None = None) -> PairFeatures:
         """Raises for names that are neither the pairs' own nor a static template's, and says what each would need."""
-        known, kinds = vocab or standard_vocab(), template_kinds(vocab)
+        known, kinds = plan or standard_plan(), template_kinds(plan)
         wanted = {name for name in names if name not in own}
         products = tuple(pair for pair in known.products or () if product_name(pair) in wanted)
-        wanted |= factors(wanted, vocab) - set(own)
+        wanted |= factors(wanted, plan) - set(own)
         for name in sorted(wanted):
             if kinds.get(name) != "static":
                 found = f"a {kinds[name]} one" if name in kinds else "none"
-                hint = "choose another route" if name in kinds or vocab else "give --vocab if a dev list taught it"
+                hint = "choose another route" if name in kinds or plan else "give --plan if a dev list taught it"
                 raise InputError(f"feature {name!r}: expected a static feature of phrase pairs, found {found}; {hint}")
         entries = []
         for entry in known.entries:
@@ -118,6 +118,6 @@ class PairFeatures:
         given = {"src": src, "tgt": tgt, "align": align}
         columns = {name: pa.concat_arrays([column, _EXAMPLE[name]]) for name, column in given.items()}
         pairs = as_list(np.concatenate([x, np.zeros((1, x.shape[1]))]), self.own, **columns)
-        if not self.vocab.entries and not self.vocab.products:
+        if not self.plan.entries and not self.plan.products:
             return pairs
-        return featurize(pairs, self.vocab)[0]
+        return featurize(pairs, self.plan)[0]

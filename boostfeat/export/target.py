@@ -27,7 +27,7 @@ class ExportOptions:
     columns: str | None = option(None, "moses: trees, or sum (all in one)")
     binary: str | None = option(None, "moses: compact or probing: a binary table, by Moses' own tool")
     hidden: bool = option(False, "moses: lists do not show the new scores, so that no tuner learns them")
-    vocab: str | None = option(None, "moses: the file that featurize wrote", metavar="FILE")
+    plan: str | None = option(None, "moses: the file that featurize wrote", metavar="FILE")
     plugin: tuple[str, ...] = option((), "python: your templates that the model has (Python, it is run)", metavar="FILE")
 
     def given(self) -> list[str]:

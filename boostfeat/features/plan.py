@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 MIN_COUNT = 2
-_FIX = "name the .vocab.json beside the featurized dev list"
+_FIX = "name the .plan.json beside the featurized dev list"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class _ClassesRecord(Struct):
 
 
 class PlanRecord(Struct, omit_defaults=True):
-    """The object in a .vocab.json, or in a model that carries it."""
+    """The object in a .plan.json, or in a model that carries it."""
 
     boostfeat: str
     templates: list[_EntryRecord]
@@ -160,7 +160,7 @@ class FeaturePlan:
         return f"FeaturePlan({', '.join(entry.name for entry in self.entries) or 'no templates'})"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object of a .vocab.json."""
+        """Return the object of a .plan.json."""
         clusters = self.clusters or Clusters()
         record = PlanRecord(
             f"vocab/{VERSION}",

@@ -12,7 +12,7 @@ from ..core.errors import InputError, counted
 from ..core.text import is_whole
 from .nbest import NBest
 
-_REMEDY = "featurize it as the other was (--vocab), or give --allow-missing: they count as 0 then"
+_REMEDY = "featurize it as the other was (--plan), or give --allow-missing: they count as 0 then"
 
 
 def check_agreement(lists: Mapping[str, NBest], *, allow_missing: bool = False) -> list[str]:
@@ -32,10 +32,10 @@ def check_agreement(lists: Mapping[str, NBest], *, allow_missing: bool = False) 
         if missing := _missing(base, nbest):
             names = shown(missing)
             problems.append((f"the features of {first}, found none of {names}", f"lacks {names} of {first}, which count as 0"))
-        vocabs = [one.meta.get("vocab") for one in (base, nbest)]
-        if all(vocabs) and vocabs[0] != vocabs[1]:
-            expected = f"templates as {first} has them, by the vocab {vocabs[0]}, found {vocabs[1]}"
-            problems.append((expected, f"was featurized by another vocab than {first}"))
+        plans = [one.meta.get("vocab") for one in (base, nbest)]
+        if all(plans) and plans[0] != plans[1]:
+            expected = f"templates as {first} has them, by the plan {plans[0]}, found {plans[1]}"
+            problems.append((expected, f"was featurized by another plan than {first}"))
         for expected, line in problems:
             if not allow_missing:
                 raise InputError(f"{name}: expected {expected}; {_REMEDY}")

@@ -55,7 +55,7 @@ def test_a_model_is_not_applied_to_a_list_without_its_features(folder: Path, boo
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "select.nbest: expected the features of the model, found none of " in err
     assert err.endswith(
-        "featurize it as the list that the model learnt from (--vocab), or give --allow-missing: they count as 0 then\n"
+        "featurize it as the list that the model learnt from (--plan), or give --allow-missing: they count as 0 then\n"
     )
     code, _, err = boostfeat(*command.split(), "--allow-missing")
     assert (code, "lacks features of the model, which count as 0: " in err) == (0, True)

@@ -169,7 +169,7 @@ def test_what_would_do_nothing_is_refused(folder, boostfeat, name, option):
         ("tune dev.nbest --method rampion --alpha 0.1 -o m", "--alpha: rampion has no such option; it has --epochs, --passes"),
         ("tune dev.nbest --method rampion --c 0.1 -o m", "--c: rampion has no such option; it has --epochs, --passes"),
         ("tune dev.nbest --pick last -o m", "--pick is a setting: give --set pick=VALUE"),
-        ("tune dev.nbest --vocab x -o m", "No such option: --vocab"),
+        ("tune dev.nbest --plan x -o m", "No such option: --plan"),
         ("tune dev.nbest --groups x -o m", "--groups is a setting: give --set groups=VALUE"),
         ("tune dev.nbest --set colour=1 -o m", "--set colour: there is no such setting; choose from sampler, draws"),
         ("tune dev.nbest --set groups=groups -o m", "no feature of the list matches 'lm*'; see 'boostfeat info dev.nbest'"),
@@ -180,7 +180,7 @@ def test_what_would_do_nothing_is_refused(folder, boostfeat, name, option):
         ("loop source -r source --init model.json --online mira --method rm -o run", "--method does not go with --online"),
         ("loop source -r source --init model.json --graphs graph --set stack=5 -o run", "--set stack does not go with --graphs"),
         ("report run -o x.pdf", "-o x.pdf: the page is HTML; name a file that ends in .html"),
-        ("featurize dev.nbest --vocab v --products top:2 -o x", "--products does not go with --vocab; leave one of them out"),
+        ("featurize dev.nbest --plan v --products top:2 -o x", "--products does not go with --plan; leave one of them out"),
         ("rerank - -m model.json --stream --json", "--stream does not go with --json; leave one of them out"),
     ],
 )  # fmt: skip

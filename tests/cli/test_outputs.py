@@ -102,7 +102,7 @@ KINDS = {
     "text": "ref",
     "a store": "dev.nbest",
     "a model": "model.json",
-    "a vocab": "vocab.json",
+    "a plan": "vocab.json",
     "a page": "page.html",
     "a binary file": "binary",
     "a list": "list.moses",
@@ -160,10 +160,10 @@ def test_lists_and_texts_by_their_first_lines(folder: Path) -> None:
 
 
 def test_the_vocab_beside_a_store_replaces_no_model(folder: Path, boostfeat) -> None:
-    Model({"a": 1.0}).save("more.vocab.json")
+    Model({"a": 1.0}).save("more.plan.json")
     command = ["featurize", "dev.nbest", "--templates", "base", "-o", "more.nbest"]
     code, _, err = boostfeat(*command)
-    assert (code, "more.vocab.json: expected no file or a vocab to replace, found a model" in err) == (2, True)
+    assert (code, "more.plan.json: expected no file or a plan to replace, found a model" in err) == (2, True)
     assert boostfeat(*command, "--force")[0] == 0
     assert boostfeat(*command)[0] == 0  # over its own
 
@@ -221,4 +221,4 @@ def test_empty_and_compressed_files(folder: Path, boostfeat) -> None:
 def test_a_device_gets_no_vocab_beside_it(folder: Path, boostfeat) -> None:
     Path("null").symlink_to("/dev/null")
     code, _, err = boostfeat("featurize", "dev.nbest", "--templates", "base", "-o", "null")
-    assert (code, err.rstrip().endswith(" s"), Path("null.vocab.json").exists()) == (0, True, False)
+    assert (code, err.rstrip().endswith(" s"), Path("null.plan.json").exists()) == (0, True, False)

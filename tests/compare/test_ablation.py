@@ -155,7 +155,7 @@ def test_consensus_in_compare_is_under_pro_as_learnt_on_dev(lists, tmp_path):
             1,
             report=print,
         )
-    kept = json.loads((tmp_path / "vocab.json").read_text())["posterior"]
+    kept = json.loads((tmp_path / "plan.json").read_text())["posterior"]
     dev, select = (read_store(lists[which]) for which in ("dev", "select"))
     pro = Model(fit_pro(dev, seed=0).weights)
     assert kept["model"]["weights"] == pytest.approx(dict(pro.weights))

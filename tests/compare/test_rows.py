@@ -204,4 +204,4 @@ def test_filtering_of_sparse_features(lists, tmp_path):
         )
         counts.append(len(read_store(tmp_path / "dev.nbest").sparse_names))
     assert counts[0] < counts[1]
-    assert "posterior" not in json.loads((tmp_path / "vocab.json").read_text())  # no template looks at whole lists
+    assert "posterior" not in json.loads((tmp_path / "plan.json").read_text())  # no template looks at whole lists

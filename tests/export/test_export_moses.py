@@ -253,7 +253,7 @@ def test_tables_of_any_layout_keep_all_else(lines: list[str], chunk: int) -> Non
 
 
 def test_what_a_dev_list_taught_comes_from_its_vocab(tmp_path: Path) -> None:
-    """Words, clusters and products of features, as featurize learnt them; without the vocab they are refused by name."""
+    """Words, clusters and products of features, as featurize learnt them; without the plan they are refused by name."""
     nbest, lines = entries_of(decoded(seed=3, sentences=8))
     plan = replace(FeaturePlan.of("length,deleted_words,inserted_clusters,pt", TEMPLATES, min_count=1))
     listed, vocab = featurize(nbest, plan)
@@ -265,11 +265,11 @@ def test_what_a_dev_list_taught_comes_from_its_vocab(tmp_path: Path) -> None:
     trees += (stump(len(trees), "len.src*len.tgt", 4.0, 1.0, -1.0),)
     table = str(write_lines(tmp_path / "pt.gz", lines))
     model = Model(WEIGHTS, trees)
-    files, _ = to_moses(model, tmp_path / "out", listed, phrase_table=table, vocab=str(tmp_path / "v.json"))
+    files, _ = to_moses(model, tmp_path / "out", listed, phrase_table=table, plan=str(tmp_path / "v.json"))
     values = {(f[0], f[1]): np.log([float(s) for s in f[2].split()[4:]]) for f in rows(files["phrase-table.gz"])}
     units = zip(listed.units.src.to_pylist(), listed.units.tgt.to_pylist(), strict=True)
     np.testing.assert_allclose([values[pair] for pair in units], augment(listed, model).X[:, -len(trees) :], atol=1e-9)
-    with pytest.raises(InputError, match=r"feature 'del\..*give --vocab if a dev list taught it"):
+    with pytest.raises(InputError, match=r"feature 'del\..*give --plan if a dev list taught it"):
         to_moses(model, tmp_path / "out2", listed, phrase_table=table)
 
 
@@ -475,8 +475,8 @@ def test_a_global_model_and_a_weight_of_the_hypothesis_are_refused(tmp_path: Pat
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ({"m1.tgt": 1.0}, r"feature 'm1.tgt': expected the table of Model 1 that references taught, found none; give --vocab"),
-        ({"cb:7|12": 1.0}, r"feature 'cb:7\|12': expected the word classes of the dev list, found none; give --vocab"),
+        ({"m1.tgt": 1.0}, r"feature 'm1.tgt': expected the table of Model 1 that references taught, found none; give --plan"),
+        ({"cb:7|12": 1.0}, r"feature 'cb:7\|12': expected the word classes of the dev list, found none; give --plan"),
     ],
 )
 def test_what_a_dev_list_taught_is_asked_for_by_name(weights: dict[str, float], message: str, tmp_path: Path) -> None:
@@ -612,7 +612,7 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> tuple[NBest, dict[str
     models = {case: model_over([commonest(listed, name) for name in names], listed) for case, (names, _) in BASES.items()}
     models["all"] = everything(listed)
     for case, model in models.items():
-        options = ExportOptions(vocab=str(folder / "v.json"), prefix="my", columns="sum" if case == "all" else "trees")
+        options = ExportOptions(plan=str(folder / "v.json"), prefix="my", columns="sum" if case == "all" else "trees")
         files, check = export(model, "moses", folder / case, Context(listed, options), verify=case == "all")
         assert check is None or check.rows == listed.n_occurrences
         every |= {path.name if path.suffix in (".h", ".cpp") else f"{case}.{path.name}": path for path in map(Path, files)}

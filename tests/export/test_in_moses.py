@@ -63,7 +63,7 @@ def test_trees_and_sparse_weights_are_the_same_numbers_in_moses(moses: Path, dat
     assert sum(":" in name for name in model.weights) > 500
     given = tmp_path / "given.ini"
     Ini.read(SYSTEM / "moses.ini").located().write(given)
-    table = ExportOptions(phrase_table=str(SYSTEM / "phrase-table.xz"), ini=str(given), vocab=str(tmp_path / "vocab.json"))
+    table = ExportOptions(phrase_table=str(SYSTEM / "phrase-table.xz"), ini=str(given), plan=str(tmp_path / "vocab.json"))
     export(model, "moses", tmp_path / "out", Context(options=table))
     nbest = featurize(decoded(moses, tmp_path / "out" / "moses.ini", tmp_path), vocab)[0]
     columns = nbest.X[:, [nbest.unit_names.index(f"TranslationModel0_{4 + k}") for k in range(len(model.trees) + 1)]]

@@ -151,10 +151,10 @@ def test_under_a_model_that_the_vocab_keeps(tmp_path, boostfeat):
     code, out, err = boostfeat("featurize", tmp_path / "dev.nbest", *arguments)
     assert code == 0, err
     assert "list" in out
-    vocab = tmp_path / "dev.c.vocab.json"
+    vocab = tmp_path / "dev.c.plan.json"
     assert json.loads(vocab.read_text())["posterior"]["model"]["config"] == {}
-    (tmp_path / "m.json").unlink()  # select and test need the vocab alone
-    arguments = ("featurize", tmp_path / "test.nbest", "--vocab", vocab, "-o", tmp_path / "test.c.nbest", "-q")
+    (tmp_path / "m.json").unlink()  # select and test need the plan alone
+    arguments = ("featurize", tmp_path / "test.nbest", "--plan", vocab, "-o", tmp_path / "test.c.nbest", "-q")
     assert boostfeat(*arguments)[0] == 0
     found = read_store(tmp_path / "test.c.nbest")
     np.testing.assert_allclose(
@@ -163,7 +163,7 @@ def test_under_a_model_that_the_vocab_keeps(tmp_path, boostfeat):
     )
     code, _, err = boostfeat(*arguments, "--scale", 1)
     assert (code, err.count("\n")) == (2, 1)
-    assert "--scale does not go with --vocab" in err
+    assert "--scale does not go with --plan" in err
 
 
 def test_the_dev_list_chooses_the_scale():

@@ -52,7 +52,7 @@ def long_way(boostfeat, stores: Path) -> Path:
     if not path.exists():
         assert boostfeat("featurize", stores / "dev.nbest", "--templates", WHAT, "-o", stores / "dev.f.nbest", "-q")[0] == 0
         for name in ("select", "test"):
-            how = ("--vocab", stores / "dev.f.vocab.json", "-o", stores / f"{name}.f.nbest", "-q")
+            how = ("--plan", stores / "dev.f.plan.json", "-o", stores / f"{name}.f.nbest", "-q")
             assert boostfeat("featurize", stores / f"{name}.nbest", *how)[0] == 0
         how = ("--select", stores / "select.f.nbest", "--rounds", 3, "-q", "-o", stores / "long.json")
         assert boostfeat("induce", stores / "dev.f.nbest", *how)[0] == 0

@@ -32,20 +32,20 @@ def test_dev_select_and_test_have_the_same_columns(boostfeat, stores, tmp_path):
     what = "large,sparse"
     code, out, err = boostfeat("featurize", stores / "dev.nbest", "--templates", what, "-o", tmp_path / "dev.l.nbest", "--json")
     assert code == 0, err
-    found, vocab = json.loads(out), tmp_path / "dev.l.vocab.json"
+    found, vocab = json.loads(out), tmp_path / "dev.l.plan.json"
     dev = read_store(tmp_path / "dev.l.nbest")
-    assert found["vocab"] == str(vocab)
+    assert found["plan"] == str(vocab)
     assert found["unit_features"] == len(dev.unit_names) > 100
     assert found["sparse_features"] == len(dev.sparse_names) > 100
     for name in ("select", "test"):
-        again = [] if name == "select" else ["--templates", what]  # what the vocab says anyway
-        arguments = ("featurize", stores / f"{name}.nbest", *again, "--vocab", vocab, "-o", tmp_path / f"{name}.nbest")
+        again = [] if name == "select" else ["--templates", what]  # what the plan says anyway
+        arguments = ("featurize", stores / f"{name}.nbest", *again, "--plan", vocab, "-o", tmp_path / f"{name}.nbest")
         assert boostfeat(*arguments)[0] == 0
         other = read_store(tmp_path / f"{name}.nbest")
         assert other.unit_names == dev.unit_names
         assert other.sparse_names.equals(dev.sparse_names)
         assert json.loads(other.meta["templates"]) == json.loads(dev.meta["templates"])
-        assert not (tmp_path / f"{name}.vocab.json").exists()
+        assert not (tmp_path / f"{name}.plan.json").exists()
     code, out, _ = boostfeat("info", tmp_path / "test.nbest")
     assert code == 0
     assert [line.split()[:3] for line in out.splitlines() if line.startswith(("length", "bi "))] == [
@@ -62,10 +62,10 @@ def test_seed_and_threads(boostfeat, stores, tmp_path):
     for name, options in {"a": ("--threads", 1), "b": ("--threads", 2), "c": ("--seed", 1)}.items():
         arguments = ("--templates", "large", "--products", "top:3", *options, "-o", tmp_path / f"{name}.nbest")
         assert boostfeat("featurize", stores / "select.nbest", *arguments, "-q")[0] == 0
-        made[name] = [(tmp_path / f"{name}{end}").read_bytes() for end in (".nbest", ".vocab.json")]
+        made[name] = [(tmp_path / f"{name}{end}").read_bytes() for end in (".nbest", ".plan.json")]
     assert made["a"] == made["b"]
     assert made["a"][1] != made["c"][1]
-    assert len(FeaturePlan.load(tmp_path / "a.vocab.json").products or ()) == 3
+    assert len(FeaturePlan.load(tmp_path / "a.plan.json").products or ()) == 3
 
 
 def test_the_result_can_be_trained_on(boostfeat, stores, tmp_path):
@@ -98,8 +98,8 @@ def test_toml_and_plugin(boostfeat, stores, tmp_path):
     assert [name.split(".")[0] for name in added[10:]] == ["del", "del"]
     expected = np.array([sum("1" in word for word in text.split()) for text in dev.text.to_pylist()])
     np.testing.assert_array_equal(dev.global_features[:, dev.unit_names.index("vowels")], expected)
-    # the vocab alone does not bring the user's code
-    arguments = ("featurize", stores / "test.nbest", "--vocab", tmp_path / "dev.x.vocab.json", "-o", tmp_path / "t.nbest")
+    # the plan alone does not bring the user's code
+    arguments = ("featurize", stores / "test.nbest", "--plan", tmp_path / "dev.x.plan.json", "-o", tmp_path / "t.nbest")
     code, _, err = boostfeat(*arguments)
     assert code == 2
     assert "unknown template 'vowels'" in err
@@ -121,7 +121,7 @@ def test_a_store_that_cannot_be_written_leaves_no_vocab(boostfeat, stores, tmp_p
     assert (code, "No space left on device" in err) == (2, True)
     assert not list(tmp_path.iterdir())
     assert boostfeat(*arguments)[0] == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.nbest", "d.vocab.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.nbest", "d.plan.json"]
 
 
 def test_runs_have_about_so_many_occurrences_and_hypotheses(stores, monkeypatch):
@@ -162,7 +162,7 @@ def test_phrase_table_bitext_and_clusters(boostfeat, tmp_path):
     assert "ins.c1" not in out.unit_names
     assert out.X[0, out.unit_names.index("count.log")] == pytest.approx(np.log(8))
     assert (out.X[:, out.unit_names.index("lex.tgt|src")] < 0).all()
-    frozen = ("featurize", stores / "test.nbest", "--vocab", tmp_path / "t.vocab.json", "-o", tmp_path / "u.nbest")
+    frozen = ("featurize", stores / "test.nbest", "--plan", tmp_path / "t.plan.json", "-o", tmp_path / "u.nbest")
     code, _, err = boostfeat(*frozen)
     assert code == 2
     assert "--phrase-table FILE" in err
@@ -182,11 +182,11 @@ BAD = [
     (["--templates", "{bad}/top.toml"], "deleted_words.top: expected a whole number of at least 1"),
     (["--templates", "{bad}/words.toml"], "template 'deleted_words': expected to run, found"),
     (["--products", "20"], "products: expected top:K"),
-    (["--vocab", "none.json"], "expected a file, found none"),
-    (["--vocab", "{bad}/top.toml"], "expected a plan that featurize wrote"),
-    (["--vocab", "{bad}/new.json"], "expected format version 1 or lower, found 9"),
-    (["--vocab", "{bad}/ok.json", "--min-count", "2"], "--min-count does not go with --vocab"),
-    (["--vocab", "{bad}/ok.json", "--templates", "large"], "--templates large: expected those of"),
+    (["--plan", "none.json"], "expected a file, found none"),
+    (["--plan", "{bad}/top.toml"], "expected a plan that featurize wrote"),
+    (["--plan", "{bad}/new.json"], "expected format version 1 or lower, found 9"),
+    (["--plan", "{bad}/ok.json", "--min-count", "2"], "--min-count does not go with --plan"),
+    (["--plan", "{bad}/ok.json", "--templates", "large"], "--templates large: expected those of"),
     (["--plugin", "none.py"], "expected a Python file, found none"),
     (["--plugin", "{bad}/fails.py"], "fails.py:1: expected a Python file that runs, found ZeroDivisionError"),
     (["--plugin", "{bad}/ends.py"], "ends.py:2: expected a Python file that runs, found SystemExit: 0"),
@@ -201,11 +201,11 @@ BAD = [
     ),
     (["--plugin", "{bad}/sparse.py", "--templates", "mine"], "template 'mine': expected to run, found"),
     (
-        ["--vocab", "{bad}/list.json"],
+        ["--plan", "{bad}/list.json"],
         'expected a plan that featurize wrote ("boostfeat": "vocab/1"), found another kind of JSON',
     ),
-    (["--vocab", "{bad}/lacks.json"], "expected the key 'templates', found none"),
-    (["--vocab", "{bad}/kinds.json"], "templates: expected a list, found a whole number"),
+    (["--plan", "{bad}/lacks.json"], "expected the key 'templates', found none"),
+    (["--plan", "{bad}/kinds.json"], "templates: expected a list, found a whole number"),
     (["--plugin", "{bad}/empty.py"], "expected a function decorated with @template"),
     (["--plugin", "{bad}/known.py"], "template 'length': expected a name of its own"),
     (["--bitext", "{bad}/one", "{bad}/two"], "expected parallel text, found 1 and 2 lines"),
@@ -292,8 +292,8 @@ def test_real_lists(boostfeat, real, tmp_path):
         made = read_store(out)
         assert len(made.unit_names) == dense
         assert len(made.sparse_names) >= least
-        vocab = tmp_path / f"dev.{what}.vocab.json"
-        boostfeat("featurize", tmp_path / "devselect.nbest", "--vocab", vocab, "-o", tmp_path / "select.nbest", "-q")
+        vocab = tmp_path / f"dev.{what}.plan.json"
+        boostfeat("featurize", tmp_path / "devselect.nbest", "--plan", vocab, "-o", tmp_path / "select.nbest", "-q")
         select = read_store(tmp_path / "select.nbest")
         assert select.unit_names == made.unit_names
         assert select.sparse_names.equals(made.sparse_names)

@@ -339,7 +339,7 @@ def test_a_vocab_asks_for_its_language_model(model: tuple[LanguageModel, Ngrams]
     with pytest.raises(InputError, match=r"template .lm. needs a language model, and none is given; add --lm FILE\.arpa"):
         featurize(nbest, vocab)
     (tmp_path / "other").write_text(arpa({("<s>",): (-9.0, 0.0), ("</s>",): (-1.0, 0.0), ("a",): (-0.5, 0.0)}))
-    with pytest.raises(InputError, match="--lm: expected the language model of the vocab, found another"):
+    with pytest.raises(InputError, match="--lm: expected the language model of the plan, found another"):
         featurize(nbest, vocab, resources=Resources(lm=LanguageModel.load(tmp_path / "other")))
 
 
@@ -389,12 +389,12 @@ def test_the_command_with_a_language_model(boostfeat, tmp_path: Path) -> None:  
     assert "templates source_words, hypothesis, model1, model1_inverse are left out: they need source sentences" in err
     out = read_store(tmp_path / "out.nbest")
     assert out.X[out.unit_idx[1], out.unit_names.index("lm.logp")] == pytest.approx(-0.25 * log(10))
-    frozen = ("featurize", tmp_path / "test.nbest", "--vocab", tmp_path / "out.vocab.json", "-o", tmp_path / "test.out")
+    frozen = ("featurize", tmp_path / "test.nbest", "--plan", tmp_path / "out.plan.json", "-o", tmp_path / "test.out")
     code, _, err = boostfeat(*frozen, "--templates", "words", "--lm", tmp_path / "lm.arpa")  # what the list allows of the set
     assert code == 0, err
     assert read_store(tmp_path / "test.out").feature_names == out.feature_names
     code, _, err = boostfeat(*frozen, "--lm", tmp_path / "other.arpa")
-    assert (code, "expected the language model of the vocab" in err) == (2, True)
+    assert (code, "expected the language model of the plan" in err) == (2, True)
     code, _, err = boostfeat(*featurize, "--templates", "lm", "--lm", tmp_path / "other.arpa")
     assert (code, "does not know 100% of the words: is it of the same language, case and tokenisation?" in err) == (0, True)
     code, _, err = boostfeat(*featurize, "--templates", "word", "--lm", tmp_path / "lm.arpa")

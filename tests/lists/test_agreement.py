@@ -47,11 +47,11 @@ def test_a_dense_feature_that_is_missing_is_named() -> None:
 
 def test_lists_by_another_vocab_are_refused() -> None:
     dev, select = (replace(LISTS, meta={"vocab": name}) for name in "ab")
-    with pytest.raises(InputError, match="select: expected templates as dev has them, by the vocab a, found b; featurize"):
+    with pytest.raises(InputError, match="select: expected templates as dev has them, by the plan a, found b; featurize"):
         check_agreement({"dev": dev, "select": select})
     assert check_agreement({"dev": dev, "select": LISTS}) == check_agreement({"dev": dev, "select": dev}) == []
     assert check_agreement({"dev": dev, "select": select}, allow_missing=True) == [
-        "select was featurized by another vocab than dev"
+        "select was featurized by another plan than dev"
     ]
 
 

@@ -38,8 +38,8 @@ import test.jsonl -o again.nbest
 featurize dev.nbest --templates base -o dev.base.nbest
 featurize dev.nbest --templates large -o dev.large.nbest
 featurize dev.nbest --templates sparse -o dev.sparse.nbest
-featurize select.nbest --vocab dev.sparse.vocab.json -o select.sparse.nbest
-featurize test.nbest --vocab dev.sparse.vocab.json -o test.sparse.nbest
+featurize select.nbest --plan dev.sparse.plan.json -o select.sparse.nbest
+featurize test.nbest --plan dev.sparse.plan.json -o test.sparse.nbest
 """
 LEARNING = """
 tune dev.nbest --method pro --select select.nbest -o pro.json

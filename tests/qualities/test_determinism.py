@@ -75,7 +75,7 @@ def test_same_bytes(outputs, name, other):
         for run in ("first", other)
     ]
     assert found[0] == found[1]
-    assert len(found[0]) == (2 if name.startswith("featurize") else 1)  # the vocab beside the store
+    assert len(found[0]) == (2 if name.startswith("featurize") else 1)  # the plan beside the store
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ from .writing import (
     write,
 )
 
-USES = ("prefix", "static", "phrase_table", "ini", "columns", "binary", "hidden", "vocab")
+USES = ("prefix", "static", "phrase_table", "ini", "columns", "binary", "hidden", "plan")
 BAR = " ||| "
 NOISE = 1e-3  # relative; a list has six digits, and its phrases' scores are differences of sums in single precision
 

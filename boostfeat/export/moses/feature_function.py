@@ -105,8 +105,8 @@ class _TreeInputs:
             return (f"{line} {number(self._quantile(found[1], found[2]))}" if found[2] else line), stage
         if name[:5] in _NEIGHBOUR and (entry := self._entry(_NEIGHBOUR[name[:5]][2])):
             return self._neighbour(name, entry)
-        vocab = self.known.vocab
-        if factors := next((pair for pair in (vocab and vocab.products) or () if product_name(pair) == name), None):
+        plan = self.known.plan
+        if factors := next((pair for pair in (plan and plan.products) or () if product_name(pair) == name), None):
             a, b = map(self.place, factors)
             stage = max(self.stages[a], self.stages[b])
             return f"X {stage} {a} {b}", stage
@@ -128,19 +128,17 @@ class _TreeInputs:
         return self.scores.setdefault((producer, k), len(self.scores))
 
     def _entry(self, name: str) -> Entry | None:
-        return next((entry for entry in (self.known.vocab.entries if self.known.vocab else ()) if entry.name == name), None)
+        return next((entry for entry in (self.known.plan.entries if self.known.plan else ()) if entry.name == name), None)
 
     def _translations(self, name: str) -> Entry:
         if entry := self._entry(TRANSLATED[name]):
             return entry
-        raise InputError(f"feature {name!r}: expected the table of Model 1 that references taught, found none; give --vocab")
+        raise InputError(f"feature {name!r}: expected the table of Model 1 that references taught, found none; give --plan")
 
     def _quantile(self, model: str, quantile: str) -> float:
         if entry := self._entry("lm_per_word"):
             return float(entry.options["thresholds"][model][quantile])
-        raise InputError(
-            f"feature 'lm.word.{model}<{quantile}': expected the quantiles of the dev list, found none; give --vocab"
-        )
+        raise InputError(f"feature 'lm.word.{model}<{quantile}': expected the quantiles of the dev list, found none; give --plan")
 
     def _neighbour(self, name: str, entry: Entry) -> tuple[str, int]:
         op, stage, _ = _NEIGHBOUR[name[:5]]
@@ -174,7 +172,7 @@ def sparse_stage(name: str) -> int:
 
 def check_hashes(names: list[str], known: Known) -> None:
     """Hashed names cannot be made from words here."""
-    hashed = {entry.name for entry in (known.vocab.entries if known.vocab else ()) if entry.hash_bits}
+    hashed = {entry.name for entry in (known.plan.entries if known.plan else ()) if entry.hash_bits}
     if found := next((name for name in names if template_of(name) in hashed), None):
         raise InputError(f"feature {found!r}: expected a name of words, found a hashed one; learn without --hash")
 
@@ -229,9 +227,9 @@ def _table_lines(numbers: Mapping[str, float], slots: Mapping[str, int] | None =
 def _class_lines(sparse: Mapping[str, float], known: Known) -> Iterator[str]:
     """The names of word classes, that of unknown words first, and the classes of words by number."""
     classed = next((name for name in sparse if template_of(name) in CLASS_TEMPLATES), None)
-    clusters = (known.vocab and known.vocab.clusters) or Clusters()
+    clusters = (known.plan and known.plan.clusters) or Clusters()
     if classed and not clusters.src and not clusters.tgt:
-        raise InputError(f"feature {classed!r}: expected the word classes of the dev list, found none; give --vocab")
+        raise InputError(f"feature {classed!r}: expected the word classes of the dev list, found none; give --plan")
     sides = {"source": clusters.src, "target": clusters.tgt} if classed else {"source": {}, "target": {}}
     names = list(dict.fromkeys([UNKNOWN_CLUSTER, *(name for side in sides.values() for name in side.values())]))
     number_of = {name: k for k, name in enumerate(names)}

@@ -47,11 +47,11 @@ class EntryFeatures:
     n_scores: int  # that the features are computed from; a table may have more
 
     @classmethod
-    def of(cls, names: Collection[str], producer: str, n_scores: int, vocab: FeaturePlan | None = None) -> EntryFeatures:
+    def of(cls, names: Collection[str], producer: str, n_scores: int, plan: FeaturePlan | None = None) -> EntryFeatures:
         """For these names; ``producer`` is the feature function whose scores the table holds, as TranslationModel0."""
-        asked = {*names, *factors(names, vocab)}
+        asked = {*names, *factors(names, plan)}
         own = sorted(name for name in asked if _PENALTY.fullmatch(name) or name in COUNT_NAMES)
-        return cls(PairFeatures.of(names, (*score_names(producer, n_scores), *own), vocab), n_scores)
+        return cls(PairFeatures.of(names, (*score_names(producer, n_scores), *own), plan), n_scores)
 
     def table(self, entries: Entries) -> FeatureTable:
         """Rows of features; one row more than there are entries, see PairFeatures.compute."""
@@ -64,7 +64,7 @@ class EntryFeatures:
             is_count = name in COUNT_NAMES
             x[:, k] = np.array([found[name] for found in made])[row] if is_count else _penalty(name, entries)
         nothing = strings([""] * len(entries))
-        src, tgt, align = (entries.texts(f) if self.pairs.vocab.entries else nothing for f in (SOURCE, TARGET, ALIGNMENT))
+        src, tgt, align = (entries.texts(f) if self.pairs.plan.entries else nothing for f in (SOURCE, TARGET, ALIGNMENT))
         return unit_table(self.pairs.compute(x, src=src, tgt=tgt, align=align))
 
 

@@ -133,9 +133,9 @@ class MosesJob:
     @cached_property
     def known(self) -> Known:
         options, ini = self.context.options, self.ini
-        vocab = FeaturePlan.load(options.vocab) if options.vocab else self.context.plan
+        plan = FeaturePlan.load(options.plan) if options.plan else self.context.plan
         functions = frozenset(ini.features()) | frozenset(ini.weights()) if ini else frozenset[str]()
-        return Known(self.context.nbest, vocab, options.static, functions)
+        return Known(self.context.nbest, plan, options.static, functions)
 
     @cached_property
     def weights(self) -> MosesWeights:
@@ -186,7 +186,7 @@ class MosesJob:
             )
         dense = {**dense, producer: [*own, *[0.0] * (n_scores - len(own)), *added]}
         names = (*tested_features(model), *weights.other, *self.parts.inputs)
-        return TablePlan(producer, n_scores, EntryFeatures.of(names, producer, n_scores, self.known.vocab), columns, dense)
+        return TablePlan(producer, n_scores, EntryFeatures.of(names, producer, n_scores, self.known.plan), columns, dense)
 
     @property
     def places(self) -> dict[str, str]:

@@ -161,7 +161,7 @@ def language_model(text: Words, units: Spans, language_model: LanguageModel, *, 
     lm = language_model
     if lm.signature != model:
         fix = f"give the language model of the dev list ({model})"
-        raise InputError(f"--lm: expected the language model of the vocab, found another ({lm.signature}); {fix}")
+        raise InputError(f"--lm: expected the language model of the plan, found another ({lm.signature}); {fix}")
     logp, orders, alone, unknown, end = lm.words(text)
     beside = [*logp, 0.0, 0.0]  # before the first word and behind the last one
     last = len(units) - 1

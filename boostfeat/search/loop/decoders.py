@@ -380,7 +380,7 @@ class GraphDecoder:
     def check_templates(self) -> None:
         raise InputError(
             "--templates: expected a decoder that computes them, found --graphs; use the reference decoder (--phrase-table and "
-            "--lm), or 'boostfeat induce --graphs --vocab' on featurized lists"
+            "--lm), or 'boostfeat induce --graphs --graph-plan' on featurized lists"
         )
 
     def made_from(self) -> dict[str, Any]:

@@ -37,8 +37,8 @@ class GraphOptions:
     core_names: str | None = option(
         None, "osgx: what core=(...) holds, or the moses.ini that says it", flag="graph_names", rare=True, needs="graphs"
     )
-    vocab: str | None = option(
-        None, "The file of 'featurize' that gave the list its features", flag="graph_vocab", rare=True, needs="graphs"
+    plan_file: str | None = option(
+        None, "The file of 'featurize' that gave the list its features", flag="graph_plan", rare=True, needs="graphs"
     )
     names: tuple[str, ...] | None = None  # of the values of core=(...) in osgx files
     plan: FeaturePlan | None = None  # of the templates that gave the list its features, where no file holds it
@@ -129,7 +129,7 @@ def graphs_of(dev: NBest, options: GraphOptions) -> dict[int, Graph]:
 
 def _plan(options: GraphOptions) -> FeaturePlan | None:
     """The plan that gave the list its features."""
-    return FeaturePlan.load(options.vocab) if options.vocab else options.plan
+    return FeaturePlan.load(options.plan_file) if options.plan_file else options.plan
 
 
 def _where(options: GraphOptions) -> str:
@@ -139,7 +139,7 @@ def _where(options: GraphOptions) -> str:
 def _lacks(where: str, name: str) -> InputError:
     return InputError(
         f"{where}: expected edges with the list's feature {name!r}, found none; name the values of an osgx with "
-        "--graph-names, or give the list's templates with --graph-vocab"
+        "--graph-names, or give the list's templates with --graph-plan"
     )
 
 

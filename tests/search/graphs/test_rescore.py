@@ -266,16 +266,16 @@ def test_templates_on_edges(osgx: Path, tmp_path: Path, boostfeat: Run, real: Pa
     model.save(tmp_path / "model.json")
     write(tmp_path, "source", "".join(line + "\n" for line in source))
     command = ("rescore", osgx, "-m", tmp_path / "model.json", "--names", ",".join(FI_EN_CORE), "-s", tmp_path / "source")
-    code, out, err = boostfeat(*command, "--vocab", tmp_path / "vocab.json")
+    code, out, err = boostfeat(*command, "--plan", tmp_path / "vocab.json")
     assert (code, out.splitlines(), err) == (0, [fresh.text[int(h)].as_py() for h in fresh.hyp_ptr[:-1]], "")
     code, _, err = boostfeat(*command)
     assert (code, f"{osgx}: expected the features of the model, found none of " in err) == (2, True)
-    assert "or those that featurize made with --vocab, or give --allow-missing" in err
+    assert "or those that featurize made with --plan, or give --allow-missing" in err
     code, _, err = boostfeat(*command, "--allow-missing")
     assert (code, err.startswith(f"boostfeat: {osgx} lacks features of the model, which count as 0: ")) == (0, True)
     size = "prev.len.src"
     replace(model, weights={**weights, size: 1.0}).save(tmp_path / "model.json")
-    code, _, err = boostfeat(*command, "--vocab", tmp_path / "vocab.json")
+    code, _, err = boostfeat(*command, "--plan", tmp_path / "vocab.json")
     assert code == 2
     assert f"feature {size!r} (template 'neighbour_sizes') reads the previous unit: expected features that an edge" in err
 
