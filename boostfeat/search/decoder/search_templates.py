@@ -72,12 +72,6 @@ class SearchTemplates:
     _word_parts: Parts = field(default_factory=lambda: {part: SparseRows.empty(0) for part in PARTS})
     _lock: Any = field(default_factory=RLock)  # features get their numbers one after the other
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=RLock())
-
     @cached_property
     def entries(self) -> dict[str, tuple[Entry, Template]]:
         """Entries that are wanted, by the template's name."""

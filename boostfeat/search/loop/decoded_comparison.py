@@ -197,10 +197,7 @@ def loop_in_worker(
             report(f"{system.name}: run {run + 1}, {note}")
 
     how["report"] = tell
-    try:
-        result = run_loop(d.corpora, StartOnce(d.decoder, start), learner, d.start, folder, limits, **how)
-    finally:
-        getattr(learner, "close", lambda: None)()
+    result = run_loop(d.corpora, StartOnce(d.decoder, start), learner, d.start, folder, limits, **how)
     seconds = [sum(row["seconds"].values()) for row in result.rows]
     return {"picked": result.picked, "iterations": len(result.rows) - 1, "seconds": round(sum(seconds), 3)}
 

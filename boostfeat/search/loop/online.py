@@ -1,25 +1,25 @@
 """Online learning: every sentence is decoded with the weights of the moment, and its fresh k-best list moves them.
 
 An epoch is an iteration of the loop. MIRA and RM choose hope and fear from each fresh list [E12], [EMR13]; AdaGrad takes
-gradients of mini-batches in worker processes at weights that are some steps old [G13 algorithm 2]. The formulas are those of the
+gradients of mini-batches side by side at weights that are some steps old [G13 algorithm 2]. The formulas are those of the
 tuners. Sparse features of templates are learnt as they appear in fresh lists.
 """
 
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, partial
 from math import inf
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ...compare.job_processes import Worker
 from ...core.arrays import F64, I64, U8, Array
 from ...core.errors import FormatError, InputError
 from ...core.files import atomic_path
@@ -55,9 +55,6 @@ class Fresh:
     start: Model
     plan: FeaturePlan | None = None  # of templates, without the names of sparse features
     ids: dict[str, int] = field(default_factory=dict)  # sparse features -> column among them
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}  # another process computes its own tables
 
     @cached_property
     def templates(self) -> SearchTemplates | None:
@@ -286,17 +283,6 @@ class OnlineLearner:
             self.__dict__["fresh"] = Fresh(self.decoder, self.corpus, self.start, without_names(plan))
         return self.fresh
 
-    @cached_property
-    def workers(self) -> list[Here | There]:
-        """Worker processes of AdaGrad, for all epochs: each reads the decoder's tables once. A single one is this process."""
-        assert isinstance(self.tuner, Adagrad)
-        n, job = self.tuner.workers, partial(batch_gradient, self.tuner, self.fresh, gain=self.gain)
-        return [There(job) for _ in range(n)] if n > 1 else [Here(job)]
-
-    def close(self) -> None:
-        for worker in self.__dict__.get("workers", ()):
-            worker.close()
-
     def made_from(self) -> dict[str, Any]:
         options = {name: "inf" if value == inf else value for name, value in asdict(self.tuner).items() if name != "epochs"}
         templates = {} if self.features is None else self.features.made_from()
@@ -315,7 +301,8 @@ class OnlineLearner:
         factor = factors(fresh.names, self.groups)
         if isinstance(self.tuner, Adagrad):
             l1 = self.tuner.l1 * self.groups.factors(fresh.names, "l1")
-            row = adagrad_epoch(self.tuner, fresh, self.workers, state, factor, l1, **how, gain=self.gain)
+            gradient_of = partial(batch_gradient, self.tuner, fresh, gain=self.gain)
+            row = adagrad_epoch(self.tuner, fresh, gradient_of, state, factor, l1, **how, gain=self.gain)
         else:
             row = mira_epoch(self.tuner, fresh, state, factor, self.metric, **how, threads=task.threads)
         state.keep_names(fresh.ids)
@@ -422,67 +409,6 @@ def _scattered(x: F64, at: I64, n: int) -> F64:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-class Pending(Protocol):
-    """Does one job at a time: ``start`` it, later take its ``result``."""
-
-    def start(self, *args: Any) -> None: ...
-    def result(self) -> Any: ...
-
-
-class Here:
-    """A worker that is this process."""
-
-    def __init__(self, job: Callable[..., Any]) -> None:
-        self.job, self.value = job, None
-
-    def start(self, *args: Any) -> None:
-        self.value = self.job(*args)
-
-    def result(self) -> Any:
-        return self.value
-
-    def close(self) -> None:
-        pass
-
-
-_jobs: list[Callable[..., Any]] = []  # of a worker process: its only job, with all that it has read
-
-
-def _do(*args: Any, report: Callable[[str], None]) -> Any:
-    return _jobs[0](*args)
-
-
-def _keep(job: Callable[..., Any], *, report: Callable[[str], None]) -> None:
-    _jobs[:] = [job]
-
-
-class There:
-    """A worker in a process of its own."""
-
-    def __init__(self, job: Callable[..., Any]) -> None:
-        self.worker = Worker()
-        self.worker.start(_keep, job)
-        self.is_ready = False
-
-    def start(self, *args: Any) -> None:
-        self.worker.start(_do, *args)
-
-    def result(self) -> Any:
-        if not self.is_ready:
-            self._answer()
-            self.is_ready = True
-        return self._answer()
-
-    def _answer(self) -> Any:
-        answer = self.worker.answer("worker")
-        assert answer is not None
-        return answer[0]
-
-    def close(self) -> None:
-        self.worker.process.terminate()
-        self.worker.close()
-
-
 @dataclass(frozen=True)
 class Gradient:
     """The gradient of a mini-batch at some weights."""
@@ -536,7 +462,7 @@ def seen_in(nbest: NBest, scores: F64, gains: F64, metric: Metric) -> Seen:
 def adagrad_epoch(
     tuner: Adagrad,
     fresh: Fresh,
-    pool: Sequence[Pending],
+    gradient_of: Callable[..., Gradient],
     state: State,
     factor: F64,
     l1: F64,
@@ -549,8 +475,9 @@ def adagrad_epoch(
 ) -> dict[str, Any]:
     """[G13 algorithm 2] on a fixed schedule: the gradient of batch t is taken at the weights of step t - n.
 
-    IN OUT state, fresh.ids. Worker t mod n decodes batch t, so the result depends on the number n of workers and not on which
-    is done first. An epoch starts with no gradient under way and ends when all are applied.
+    IN OUT state, fresh.ids. Gradients are applied in the order of batches, so the result depends on the number n of workers and
+    not on which is done first. An epoch starts with no gradient under way and ends when all are applied. ``gradient_of`` is
+    ``batch_gradient`` with its first arguments.
     """
     order = np.random.default_rng([seed, epoch]).permutation(len(state.rows))
     batches = [order[i : i + tuner.batch] for i in range(0, len(order), tuner.batch)]
@@ -581,11 +508,9 @@ def adagrad_epoch(
             weights.grow(rate=rate, l1=l1)
         state.unit = np.append(state.unit, np.ones(len(factor) - len(state.unit)))
 
-    given: dict[int, int] = {}  # the sparse features that each batch's weights had
-
-    def step(t: int, gradient: Gradient) -> None:
+    def step(known: int, gradient: Gradient) -> None:
+        """Apply the gradient of weights that had so many features."""
         nonlocal total, n_pairs
-        known = d + given.pop(t)
         of_new = np.array([d + fresh.ids.setdefault(name, len(fresh.ids)) for name in gradient.new], np.int64)
         grow()
         is_new = gradient.active >= known
@@ -596,17 +521,20 @@ def adagrad_epoch(
         total, n_pairs = total + gradient.loss, n_pairs + gradient.n_pairs
         seen.add(gradient.seen.sums, gradient.seen.spread)
 
-    n = len(pool)
+    under_way: deque[tuple[int, Future[Gradient]]] = deque()
     grow()
-    for t, sentences in enumerate(batches):
-        if t >= n:
-            step(t - n, pool[t % n].result())
-        tick(t, len(batches))
-        given[t] = len(fresh.ids)
-        names = () if fresh.plan is None else (tuple(fresh.ids),)
-        pool[t % n].start(weights.settled() / state.unit, state.unit.copy(), sentences, (seed, epoch, t), *names)
-    for t in range(max(len(batches) - n, 0), len(batches)):
-        step(t, pool[t % n].result())
+    _ = fresh.templates  # made now, and not in every thread
+    with ThreadPoolExecutor(tuner.workers) as pool:
+        for t, sentences in enumerate(batches):
+            if len(under_way) == tuner.workers:
+                known, gradient = under_way.popleft()
+                step(known, gradient.result())
+            tick(t, len(batches))
+            raw, names = weights.settled() / state.unit, tuple(fresh.ids)
+            future = pool.submit(gradient_of, raw, state.unit.copy(), sentences, (seed, epoch, t), names)
+            under_way.append((len(raw), future))
+        for known, gradient in under_way:
+            step(known, gradient.result())
     if not np.isfinite(weights.squares).all():
         raise InputError(f"epoch {epoch}: the gradients have blown up; rescale the features")
     state.grow(len(weights.w))

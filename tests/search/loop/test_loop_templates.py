@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 from dataclasses import replace
@@ -21,7 +20,7 @@ from boostfeat.search.decoder.setup import SearchOptions
 from boostfeat.search.loop.decoders import DecodingPlace, ParallelText, ReferenceDecoder
 from boostfeat.search.loop.driver import LoopOptions, run_loop
 from boostfeat.search.loop.learners import LoopFeatures, TunerLearner
-from boostfeat.search.loop.online import OnlineLearner, batch_gradient
+from boostfeat.search.loop.online import OnlineLearner
 from boostfeat.tuners.adaptive import Adagrad
 from boostfeat.tuners.mira import Mira
 from boostfeat.tuners.pro import Pro
@@ -123,47 +122,22 @@ def test_trees_look_at_what_search_knows_of_a_phrase(decoder, corpora, tmp_path)
     assert len([name for name in made.unit_names if name.startswith("prev.")]) > 1
 
 
-def run_online(decoder, corpora, folder, tuner, *, start=START, what=G13, epochs=2, threads=1, workers=None, **more):
+def run_online(decoder, corpora, folder, tuner, *, start=START, what=G13, epochs=2, threads=1, **more):
     features = LoopFeatures.of(FeatureMaker(), what, start)
-    with contextlib.closing(OnlineLearner(tuner, decoder, corpora[0], start, features=features)) as learner:
-        if workers:
-            learner.__dict__["workers"] = [workers(learner, tuner) for _ in range(tuner.workers)]
-        options = LoopOptions(max_iterations=epochs, min_weight_change=0, rescale=False, seed=4)
-        return run_loop(corpora, decoder, learner, start, folder, options, threads=threads, **more)
+    learner = OnlineLearner(tuner, decoder, corpora[0], start, features=features)
+    options = LoopOptions(max_iterations=epochs, min_weight_change=0, rescale=False, seed=4)
+    return run_loop(corpora, decoder, learner, start, folder, options, threads=threads, **more)
 
 
-class Late:
-    """A worker whose result is only computed when it is asked for, with what it was given at the start."""
-
-    def __init__(self, learner, tuner) -> None:
-        self.learner, self.tuner = learner, tuner
-
-    def start(self, *args):
-        self.given = tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
-
-    def result(self):
-        return batch_gradient(self.tuner, self.learner.fresh, *self.given)
-
-    def close(self):
-        pass
-
-
-@pytest.mark.parametrize("tuner", [Mira(shards=2, c=0.2), Adagrad(batch=4, draws=200, eta=0.3)], ids=["mira", "adagrad"])
+@pytest.mark.parametrize(
+    "tuner", [Mira(shards=2, c=0.2), Adagrad(batch=4, draws=200, eta=0.3, workers=2)], ids=["mira", "adagrad"]
+)
 def test_threads_and_interruptions_do_not_matter(decoder, corpora, tmp_path, tuner):
     run_online(decoder, corpora, tmp_path / "a", tuner, what="pt,bi,length")
     run_online(decoder, corpora, tmp_path / "b", tuner, what="pt,bi,length", threads=2, epochs=1)
     run_online(decoder, corpora, tmp_path / "b", tuner, what="pt,bi,length", threads=2, resume=True)
     assert (tmp_path / "a" / "model.json").read_bytes() == (tmp_path / "b" / "model.json").read_bytes()
     assert len(Model.load(tmp_path / "a" / "model.json").weights) > 30
-
-
-@pytest.mark.slow
-def test_worker_processes_give_the_model_of_late_ones(decoder, corpora, tmp_path):
-    """[G13] Algorithm 2 with two real processes, whose new features are named to all: the bytes of the schedule done here."""
-    tuner = Adagrad(batch=4, draws=200, workers=2, eta=0.3)
-    run_online(decoder, corpora, tmp_path / "a", tuner)
-    run_online(decoder, corpora, tmp_path / "b", tuner, workers=Late)
-    assert (tmp_path / "a" / "model.json").read_bytes() == (tmp_path / "b" / "model.json").read_bytes()
 
 
 def test_a_start_that_carries_templates_goes_on_with_them(decoder, corpora, tmp_path):

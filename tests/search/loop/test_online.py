@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shlex
 import sys
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from boostfeat.model.model import Model
 from boostfeat.search.decoder.setup import SearchOptions
 from boostfeat.search.loop.decoders import DecodingPlace, ParallelText, ReferenceDecoder
 from boostfeat.search.loop.driver import LoopOptions, run_loop
-from boostfeat.search.loop.online import Fresh, OnlineLearner, State, There, adagrad_epoch, batch_gradient, seen_in
+from boostfeat.search.loop.online import Fresh, OnlineLearner, State, adagrad_epoch, batch_gradient, seen_in
 from boostfeat.trees.tree import Tree
 from boostfeat.tuners.adaptive import Adagrad, Weights
 from boostfeat.tuners.base import Groups
@@ -194,9 +194,9 @@ def test_the_penalty_of_unknown_words_counts_and_is_not_learnt(boostfeat, system
 
 
 def run_online(decoder, corpora, folder, tuner, *, epochs=2, threads=1, start=START, **more):
-    with contextlib.closing(OnlineLearner(tuner, decoder, corpora[0], start)) as learner:
-        options = LoopOptions(max_iterations=epochs, min_weight_change=0, rescale=False, seed=4)
-        return run_loop(corpora, decoder, learner, start, folder, options, threads=threads, **more)
+    learner = OnlineLearner(tuner, decoder, corpora[0], start)
+    options = LoopOptions(max_iterations=epochs, min_weight_change=0, rescale=False, seed=4)
+    return run_loop(corpora, decoder, learner, start, folder, options, threads=threads, **more)
 
 
 @pytest.mark.parametrize("shards", [1, 5, 14])
@@ -299,48 +299,16 @@ def naive_stale(tuner: Adagrad, fresh: Fresh, unit, n_batches, order, seed, n):
     return history[-1]
 
 
-@dataclass
-class Late:
-    """A worker whose result is only computed when it is asked for, with what it was given at the start."""
-
-    job: object
-    given: tuple = ()
-
-    def start(self, *args):
-        self.given = tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
-
-    def result(self):
-        return self.job(*self.given)
-
-    def close(self):
-        pass
-
-
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
 def test_staleness_is_the_schedule_and_not_the_timing(decoder, corpora, n):
     tuner, fresh = Adagrad(batch=3, draws=200, workers=n), Fresh(decoder, corpora[0], START)
     state = State.new(fresh.vector(), len(corpora[0].source))
 
-    def job(*args):
-        return batch_gradient(tuner, fresh, *args)
-
     ones = np.ones(len(fresh.names))
-    adagrad_epoch(tuner, fresh, [Late(job) for _ in range(n)], state, ones, tuner.l1 * ones, epoch=1, seed=9)
+    adagrad_epoch(tuner, fresh, partial(batch_gradient, tuner, fresh), state, ones, tuner.l1 * ones, epoch=1, seed=9)
     order = np.random.default_rng([9, 1]).permutation(len(state.rows))
     expected = naive_stale(tuner, fresh, state.unit, 4, order, 9, n)
     np.testing.assert_array_equal(state.w, expected)
-
-
-@pytest.mark.slow
-def test_worker_processes_give_the_model_of_late_ones(decoder, corpora, tmp_path):
-    """Two real processes: the same bytes as the schedule done in this process."""
-    tuner = Adagrad(batch=3, draws=200, workers=2)
-    run_online(decoder, corpora, tmp_path / "a", tuner)
-    learner = OnlineLearner(tuner, decoder, corpora[0], START)
-    learner.__dict__["workers"] = [Late(lambda *args: batch_gradient(tuner, learner.fresh, *args)) for _ in range(2)]
-    options = LoopOptions(max_iterations=2, min_weight_change=0, rescale=False, seed=4)
-    run_loop(corpora, decoder, learner, START, tmp_path / "c", options)
-    assert (tmp_path / "a" / "model.json").read_bytes() == (tmp_path / "c" / "model.json").read_bytes()
 
 
 class Spoilt(OnlineLearner):
@@ -363,18 +331,6 @@ def test_without_select_the_best_iteration_is_kept_and_that_is_said(decoder, cor
         f"no sentences to select by: iteration {result.picked} is kept, whose bleu-sbp on the sentences learnt from is the best; "
         "give --select for a better choice"
     ]
-
-
-def test_a_worker_that_fails_or_dies_is_reported():
-    with contextlib.closing(There(eval)) as worker:
-        worker.start("int('x')")
-        with pytest.raises(RuntimeError, match="invalid literal"):
-            worker.result()
-        worker.start("7")
-        assert worker.result() == 7
-        worker.start("__import__('os')._exit(3)")
-        with pytest.raises(InputError, match="exit code 3"):
-            worker.result()
 
 
 def test_what_online_learning_cannot_do_is_refused(decoder, corpora):

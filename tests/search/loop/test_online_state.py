@@ -8,15 +8,13 @@ from math import copysign, sqrt
 import numpy as np
 import pytest
 
-from boostfeat.core.errors import FormatError, InputError
+from boostfeat.core.errors import FormatError
 from boostfeat.metrics.bleu import corpus_rows
 from boostfeat.metrics.metric import metric_of
 from boostfeat.search.loop.online import (
     Gradient,
-    Here,
     Seen,
     State,
-    There,
     adagrad_epoch,
     factors,
     seen_in,
@@ -122,28 +120,6 @@ def test_lists_without_hypotheses_are_not_seen(dev):
         assert (sums == sum(metric.rows(some, np.where(np.arange(3) == s, at, -1))[s] for s in (0, 2))).all()
 
 
-def test_a_worker_here_and_one_there():
-    """Both give what the job gives; bad input there is bad input here."""
-    here = Here(divmod)
-    here.start(7, 2)
-    assert here.result() == (3, 1)
-    here.close()
-    there = There(bad_input)
-    there.start("x")
-    with pytest.raises(InputError, match=r"^worker: no x$"):
-        there.result()
-    there.worker.process.kill()
-    there.worker.process.join()
-    there.start("x" * 10_000_000)
-    with pytest.raises(InputError, match=r"worker: ended by signal 9; is there enough memory\?"):
-        there.result()
-    there.close()
-
-
-def bad_input(what: str) -> None:
-    raise InputError(f"no {what}")
-
-
 # -- an epoch of AdaGrad -------------------------------------------------------------------------------------------------
 
 DENSE = ("a", "b", "c")
@@ -156,7 +132,7 @@ class Names:
 
     dense: tuple[str, ...] = DENSE
     ids: dict[str, int] = field(default_factory=lambda: {"x:9": 0})
-    plan: object = "some"
+    templates: object = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -173,7 +149,7 @@ def gradient_of(batch: int, weights: dict[str, float]) -> dict[str, float]:
 class Worker:
     asked: list[tuple[object, ...]]
 
-    def start(self, w, unit, sentences, seed, names):
+    def __call__(self, w, unit, sentences, seed, names):
         columns = [*DENSE, *names]
         assert len(w) == len(unit) == len(columns)
         assert unit.tolist() == [0.5, 2.0, 4.0, *[1.0] * len(names)]
@@ -184,10 +160,7 @@ class Worker:
         active = sorted(view.index(name) for name in found)
         values = np.array([found[view[k]] for k in active])
         seen = Seen(np.full((3, 11), 1.0 + seed[2]), [float(seed[2])])
-        self.found = Gradient(np.array(active), values, 0.5 + seed[2], 1 + seed[2], seen, new)
-
-    def result(self):
-        return self.found
+        return Gradient(np.array(active), values, 0.5 + seed[2], 1 + seed[2], seen, new)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 6])
@@ -195,7 +168,7 @@ def test_epochs_of_adagrad_are_the_naive_ones(n):
     """By names in place of columns: the gradient of batch t at the weights of step t - n, all weights shrunk after every step.
     Seven sentences are four batches, of which the last has one; six workers are more than there are batches.
     """
-    tuner, fresh = Adagrad(batch=2, eta=0.1, dense_eta=0.3, l1=0.02), Names()
+    tuner, fresh = Adagrad(batch=2, eta=0.1, dense_eta=0.3, l1=0.02, workers=n), Names()
     state = State.new(np.array([1.0, -2.0, 0.5, 0.25]), 7)
     state.unit = np.array([0.5, 2.0, 4.0, 1.0])
     unit = dict(zip(fresh.names, state.unit.tolist(), strict=True))
@@ -229,10 +202,9 @@ def test_epochs_of_adagrad_are_the_naive_ones(n):
         for t in range(max(0, 4 - n), 4):
             apply(t)
         factor, l1 = factors(fresh.names, GROUPS), 0.02 * GROUPS.factors(fresh.names, "l1")
-        pool = [Worker(asked) for _ in range(n)]
         how = {"epoch": epoch, "seed": 5, "tick": lambda *tick, ticks=ticks: ticks.append(tick), "groups": GROUPS}
-        row = adagrad_epoch(tuner, fresh, pool, state, factor, l1, **how)
-        assert asked == expected
+        row = adagrad_epoch(tuner, fresh, Worker(asked), state, factor, l1, **how)
+        assert sorted(asked, key=lambda call: call[1]) == expected
         assert ticks == [(t, 4) for t in range(4)]
         assert fresh.names == tuple(w)
         assert state.w.tolist() == pytest.approx([w[name] / unit[name] for name in w], abs=1e-12)
