@@ -52,6 +52,7 @@ class BoostOptions:
     )
     resample_pairs: int = option(0, "Draw anew every N rounds; 0: never", least=0, group=PAIRS, rare=True)
     context: bool = option(False, "Weigh by corpus BLEU in context", flag="context/no_context", group=PAIRS, rare=True)
+    for_decoder: bool = option(False, "The score decides, by templates that search can compute", group=TREES)
     try_templates: bool = option(False, "Take templates that pay, where --templates names none", group=TREES, rare=True)
     tree_features: tuple[str, ...] = option((), "Trees look at these only; default: dense ones", group=TREES, rare=True)
     pairs: PairOptions = field(default_factory=PairOptions)
@@ -59,6 +60,9 @@ class BoostOptions:
 
     def __post_init__(self) -> None:
         check(self)
+        if self.for_decoder and (self.decide == AUTO or self.level == "global"):
+            what = "level global sees whole hypotheses" if self.level == "global" else "decide auto ranks whole lists"
+            raise InputError(f"for-decoder: {what}, which search does not have; leave one of them out")
 
     def penalties(self, n_dense: int, n_sparse: int) -> list[float]:
         """[D + N] the penalty on each initial weight, once ``auto`` is a number."""
@@ -135,4 +139,6 @@ def with_changes(options: BoostOptions, changes: Mapping[str, Any]) -> BoostOpti
         options = replace(options, pairs=replace(SAMPLERS[sampler], alpha=options.pairs.alpha))
     if changes.get("gain", "bleu") not in ("bleu", options.gain) and "metric" not in changes:
         changes = {**changes, "metric": changes["gain"]}  # choose by what is learnt
+    if changes.get("for_decoder"):
+        changes = {"decide": "score", **changes}
     return changed(options, changes)

@@ -389,13 +389,14 @@ class InduceFlags(LearningFlags):
     init: str | None = option(None, "A model to start from", metavar="MODEL", group=FILES)
     resume: bool = option(False, "Go on where the same command was interrupted", group=FILES)
     recipe: str = option("default", "Preset: default, fast or paper; flags override it", choices=RECIPES, group=LEARNING)
-    static_only: bool = option(False, "Trees look at features of the phrase pair", group=LEARNING)
+    static_only: bool = option(False, "For a stock Moses: --for-decoder, and trees look at phrase pairs", rare=True)
     of_boosting: Mapping[str, Any] = methods({"boosting": BoostOptions}, defaults=RECIPES["default"])
     graphs: GraphOptions = field(default_factory=InduceGraphs)
 
     def boost_options(self) -> BoostOptions:
         """Return the recipe with what flags and settings change."""
-        options = recipe_of(self.recipe, **self.of_boosting)
+        static = {"for_decoder": True} if self.static_only else {}  # a phrase table has neither lengths nor lists
+        options = recipe_of(self.recipe, **static, **self.of_boosting)
         if "patience" in self.of_boosting and options.rule == "all" and not self.select:
             raise InputError("--set patience does nothing without --select where --set rule=all keeps all trees; leave it out")
         return options
@@ -501,7 +502,7 @@ def _tree_features(dev: NBest, named: tuple[str, ...], *, static_only: bool) -> 
     if not named and dense:
         return dense
     if not allowed:
-        raise InputError("--static-only: expected a list with static features, found none; see 'boostfeat info'")
+        raise InputError("--set static-only: expected a list with static features, found none; see 'boostfeat info'")
     return allowed
 
 

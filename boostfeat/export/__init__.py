@@ -20,7 +20,7 @@ from ..core.files import is_writable_target, open_output, temporary_folder
 from ..core.overwriting import on_write
 from ..model.decision import ways_to_decide
 from ..model.model import Model
-from .target import Check, Context, Exporter, ExportOptions
+from .target import FOR_DECODER, Check, Context, Exporter, ExportOptions
 from .verify import near_thresholds
 
 __all__ = ["EXPORTERS", "Check", "Context", "ExportOptions", "Exporter", "contents", "export", "exporter"]
@@ -99,7 +99,8 @@ def contents(model: Model, target: str, context: Context) -> str:
     """Say in one line what of a model a target has, and what not."""
     found = exporter(target)
     ways = "" if found.whole else ways_to_decide(model.config)
-    return f"--to {target} {found.carries(model, context)}" + (f"; it has scores alone: in the model {ways}" if ways else "")
+    rest = f"; it has scores alone, where in the model {ways} ({FOR_DECODER})" if ways else ""
+    return f"--to {target} {found.carries(model, context)}{rest}"
 
 
 def check_replaced(places: Sequence[Path]) -> None:

@@ -31,7 +31,7 @@ from ..model.model import Model
 from . import compiling
 from .compiling import UnitArrays, pointers
 from .python import used_plan
-from .target import Check, Context, Exporter, filled
+from .target import FOR_DECODER, Check, Context, Exporter, filled, whole_model
 from .unit_text import DENSE_TEMPLATES, PAIR_TEMPLATES, TEXT_NUMBER, HashTable, c_functions
 from .verify import checked_choices, feature_rows
 
@@ -47,7 +47,6 @@ NAMES = (
 )
 SPECIAL = ("lm_per_word", "previous", "following", "model1", "model1_inverse")
 C_TEMPLATES = (*PAIR_TEMPLATES, *DENSE_TEMPLATES, *COLUMNS, *NAMES, *SPECIAL)
-OF_TEXT = ("place", "repeat", "hypothesis", "model1_inverse")  # which search cannot have
 
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
@@ -118,13 +117,11 @@ class CSource:
         self._tables(entries)
         self._trees()
         self._decision()
-        of_text = [e.name for e in entries if e.name in OF_TEXT]
         products = [[*map(self.place.__getitem__, pair), self.place[f"{pair[0]}*{pair[1]}"]] for pair in self._products()]
         self._array("int", "product", [j for row in products for j in row], inner="[3]")
         named = {name for e in entries if by_name(e) for name in e.features or ()}  # their weights are in the hash table
         self._array("double", "weight", [0.0 if name in named else self.model.weights.get(name, 0.0) for name in self.place])
-        search = model.level == "local" and not of_text
-        why = f"templates of whole hypotheses: {', '.join(of_text)}" if of_text else "trees that see whole hypotheses"
+        why = self.beyond_search
         ways = ways_to_decide(model.config)
         about = [model.signature, f"templates: {' '.join(e.name for e in entries) or 'none'}"]
         parts = {
@@ -133,7 +130,7 @@ class CSource:
             "N_FEATURES": len(self.inputs),
             "PLACES": places(self.inputs),
             "RANKS": ways or "the scores",
-            "SEARCH": filled("search.h.in", {}) if search else f"\n/* No $_unit_score for decoders: the model has {why}. */\n",
+            "SEARCH": f"\n/* No $_unit_score for decoders: {why}. */\n" if why else filled("search.h.in", {}),
         }
         body = {
             "HEADER": header,
@@ -146,9 +143,17 @@ class CSource:
             "SIGNS": signs(),
             "TEMPLATES": _TEMPLATE_ROWS.format(unit=rows[0], n_unit=rows[1], hyp=hyp_rows[0], n_hyp=hyp_rows[1]),
             "FEATURE_NAMES": ", ".join(map(c_string, self.inputs)) or "NULL",
-            "SEARCH": filled("search.c.in", {}) if search else "",
+            "SEARCH": "" if why else filled("search.c.in", {}),
         }
         return prefixed(filled("model.h.in", parts), self.prefix), prefixed(filled("model.c.in", body), self.prefix)
+
+    @property
+    def beyond_search(self) -> str:
+        """Say what of the model a decoder cannot have while it searches; empty: it can have all scores."""
+        of_text = [e.name for e in (self.plan.entries if self.plan else ()) if TEMPLATES[e.name].beyond_search]
+        if of_text:
+            return f"templates see whole hypotheses: {', '.join(of_text)}"
+        return "trees see whole hypotheses" if self.model.level == "global" and self.model.trees else ""
 
     def _products(self) -> list[tuple[str, str]]:
         pairs = (self.plan and self.plan.products) or ()
@@ -397,11 +402,12 @@ def run_lists(library: ctypes.CDLL, nbest: NBest, names: Sequence[str]) -> tuple
 
 
 def carries(model: Model, context: Context) -> str:
-    plan = c_plan(model, context)
-    n_weights, n_templates = sum(1 for weight in model.weights.values() if weight), len(plan.entries) if plan else 0
-    parts = ((n_weights, "weight"), (len(model.trees), "tree"), (n_templates, "template"))
-    has = ", ".join(counted(n, what) for n, what in parts)
-    return f"has all of the model ({has}); the decoder gives {counted(len(CSource.of(model, context).inputs), 'feature')}"
+    source = CSource.of(model, context)
+    gives = f"{whole_model(model, source.plan)}; the decoder gives {counted(len(source.inputs), 'feature')}"
+    if why := source.beyond_search:
+        return f"{gives}; no {source.prefix}_unit_score for search, because {why} ({FOR_DECODER})"
+    ways = ways_to_decide(model.config)
+    return f"{gives}; search has the score alone, where in the model {ways} ({FOR_DECODER})" if ways else gives
 
 
 EXPORTER = Exporter(write, verify, carries, uses=("prefix", "plugin"), whole=True)

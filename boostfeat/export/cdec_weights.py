@@ -61,8 +61,10 @@ def verify(model: Model, written: list[Path], context: Context) -> Check:
 
 
 def carries(model: Model, context: Context) -> str:
-    trees = f"{counted(len(model.trees), 'tree')}, whose values lists have to carry" if model.trees else "no trees"
-    return f"has {counted(len(model.weights), 'weight')} and the weights of {trees}"
+    made = sum(1 for name in model.weights if name in context.made_by)
+    parts = [*[counted(made, "feature") + " of templates"] * bool(made), *[counted(len(model.trees), "tree")] * bool(model.trees)]
+    carried = f"; the lists have to carry the values of {' and '.join(parts)}, which cdec cannot compute" if parts else ""
+    return f"has {counted(len(model.weights) + len(model.trees), 'weight')}{carried}"
 
 
 EXPORTER = Exporter(write, verify, carries)

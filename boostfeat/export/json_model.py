@@ -27,7 +27,7 @@ def verify(model: Model, written: list[Path], context: Context) -> Check:
 
 
 def carries(model: Model, context: Context) -> str:
-    return "has all of the model"
+    return "has all of the model: nothing is left out"
 
 
 EXPORTER = Exporter(write, verify, carries, whole=True)

@@ -63,7 +63,7 @@ def kinds_of(
 
 
 def static_features(nbest: NBest, static: Sequence[str] = ()) -> tuple[str, ...]:
-    """The unit features, dense and sparse, that are known to be static: what ``induce --static-only`` may test."""
+    """The unit features, dense and sparse, that are known to be static: what ``induce --set static-only=yes`` may test."""
     names = (*nbest.unit_names, *nbest.sparse_names.to_pylist())
     return tuple(name for name, kind in kinds_of(names, nbest, static=static).items() if kind == "static")
 

@@ -32,7 +32,7 @@ LEQ = 0  # the mode of a node whose test is x <= split
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
     inputs = Inputs.of(model, context, "onnx")
-    out.write_bytes(_proto(inputs, model.signature).SerializeToString(deterministic=True))
+    out.write_bytes(_proto(inputs).SerializeToString(deterministic=True))
     return [out]
 
 
@@ -106,7 +106,7 @@ class _Ensemble:
             self.leaf_children[side].append(int(child in leaf))
 
 
-def _proto(inputs: Inputs, signature: str) -> Any:
+def _proto(inputs: Inputs) -> Any:
     model, names = inputs.model, inputs.names
     onnx = package("onnx", target="onnx")
     helper = onnx.helper
@@ -144,7 +144,8 @@ def _proto(inputs: Inputs, signature: str) -> Any:
     )
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
     made = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="boostfeat")
-    helper.set_model_props(made, {"signature": signature, "level": model.level, "features": json.dumps(names)})
+    told = {key: value if isinstance(value, str) else json.dumps(value) for key, value in inputs.metadata().items()}
+    helper.set_model_props(made, told)
     return made
 
 

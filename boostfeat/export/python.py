@@ -25,7 +25,7 @@ from ..model.model import Model
 from ..rerank.plain import PlainModel, PlainTemplate
 from ..rerank.reranker import needed_features, plain_data
 from .source_text import SourceText
-from .target import Check, Context, Exporter, filled
+from .target import Check, Context, Exporter, filled, whole_model
 from .verify import checked_choices, lists_of_candidates
 
 
@@ -131,10 +131,7 @@ def verify(model: Model, written: list[Path], context: Context) -> Check:
 def carries(model: Model, context: Context) -> str:
     plan = used_plan(model, context.plan, context.registry)
     needed = needed_features(model, plan.features if plan else set())
-    n_weights, n_templates = sum(1 for weight in model.weights.values() if weight), len(plan.entries) if plan else 0
-    parts = ((n_weights, "weight"), (len(model.trees), "tree"), (n_templates, "template"))
-    has = ", ".join(counted(n, what) for n, what in parts)
-    return f"has all of the model ({has}); candidates bring {counted(len(needed), 'feature')}"
+    return f"{whole_model(model, plan)}; candidates bring {counted(len(needed), 'feature')}"
 
 
 EXPORTER = Exporter(write, verify, carries, uses=("plugin",), whole=True)

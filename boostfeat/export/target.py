@@ -8,12 +8,16 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 
+from ..core.errors import counted
 from ..core.options import option
 from ..features import FeaturePlan, Template
 from ..features.feature_maker import FeatureMaker
+from ..features.plan import product_name
 from ..features.resource_options import ResourceFiles
 from ..lists.nbest import NBest
 from ..model.model import Model
+
+FOR_DECODER = "'induce --for-decoder' learns a model without that"
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,13 @@ class Context:
         return self.nbest
 
     @cached_property
+    def made_by(self) -> dict[str, str]:
+        """Templates, by the names of the features that they make; products are of none."""
+        entries = self.plan.entries if self.plan else ()
+        products = dict.fromkeys(map(product_name, (self.plan and self.plan.products) or ()), "products")
+        return products | {name: entry.name for entry in entries for name in entry.features or ()}
+
+    @cached_property
     def registry(self) -> Mapping[str, Template]:
         """The templates of the program and of the user's files."""
         return FeatureMaker(ResourceFiles(plugin=list(self.options.plugin))).registry
@@ -88,6 +99,13 @@ class Exporter:
     needs_list: bool = False
     folder: bool = False  # out is a folder
     whole: bool = False  # it has how the model decides, too, not only its scores
+
+
+def whole_model(model: Model, plan: FeaturePlan | None) -> str:
+    """Say what a target has that computes the templates of this plan and has all else of a model."""
+    n_weights, n_templates = sum(1 for weight in model.weights.values() if weight), len(plan.entries) if plan else 0
+    parts = ((n_weights, "weight"), (len(model.trees), "tree"), (n_templates, "template"))
+    return f"has all of the model ({', '.join(counted(n, what) for n, what in parts)})"
 
 
 def filled(template: str, parts: Mapping[str, object]) -> str:

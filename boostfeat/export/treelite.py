@@ -64,9 +64,7 @@ def _note(inputs: Inputs) -> dict[str, Any]:
     model, names = inputs.model, inputs.names
     return {
         "boostfeat": "treelite/1",
-        "signature": inputs.whole.signature,
-        "level": model.level,
-        "features": names,
+        **inputs.metadata(),
         "slope_features": slope_features(model, names),
         "weights": {name: w for name, w in model.weights.items() if w},  # of features that no unit carries, too
         "score": "out[0] + sum over k of out[1 + k] * x[slope_features[k]]",

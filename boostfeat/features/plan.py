@@ -6,7 +6,7 @@ import hashlib
 import json
 import tomllib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
@@ -206,6 +206,28 @@ class FeaturePlan:
             resources=record.resources,
             taught_by=record.taught_by,
         )
+
+    def for_search(
+        self,
+        registry: Mapping[str, Template],
+        say: Callable[[str], None],
+        why_not: Callable[[Template], str | None] = lambda template: None,
+    ) -> FeaturePlan:
+        """The plan without templates that search cannot compute: members of sets are left out with a line, others refused."""
+        entries, left_out = [], []
+        for entry in self.entries:
+            template = registry[entry.name]
+            needs = template.beyond_search
+            why = f"it needs {needs}" if needs else why_not(template)
+            if why and not entry.optional:
+                raise InputError(f"template {entry.name!r}: search cannot use it, because {why}; learn without it")
+            if why:
+                left_out.append(f"{entry.name} ({why})")
+            else:
+                entries.append(entry)
+        if left_out:
+            say(f"templates left out, which search cannot use: {', '.join(left_out)}")
+        return replace(self, entries=tuple(entries))
 
     def with_entry(self, entry: Entry) -> FeaturePlan:
         """The plan with this template in place of its own of that name."""

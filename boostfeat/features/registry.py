@@ -62,6 +62,7 @@ STATES: dict[str, str] = {
     "hypothesis": "the whole hypothesis",
     "list": "the whole list",
 }
+BEYOND_SEARCH = ("words before", "words around", "hypothesis", "list")  # what a decoder does not know while it searches
 STATIC = {"source phrase", "target phrase", "alignment", "clusters", "phrase table", "bitext"}
 GIVEN = {"phrase table": "--phrase-table FILE", "bitext": "--bitext SOURCE TARGET", "language model": "--lm FILE.arpa"}
 _IN_TEXT = ("words before", "words around")  # of an occurrence in its hypothesis
@@ -146,6 +147,11 @@ class Template:
     def state(self) -> tuple[str, ...]:
         """Keys of STATES that a decoder must keep to compute it while it searches; none for what the unit alone tells."""
         return tuple(what for what in self.reads if what in STATES)
+
+    @property
+    def beyond_search(self) -> str | None:
+        """What it needs beside a unit, its neighbours and the source, so that search cannot compute it; None: nothing."""
+        return next((STATES[what] for what in reversed(BEYOND_SEARCH) if what in self.reads), None)
 
     @property
     def of(self) -> Literal["unit", "occurrence", "hypothesis"]:

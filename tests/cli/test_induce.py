@@ -81,7 +81,7 @@ def test_static_only_and_leaves_as_features(boostfeat, stores, tmp_path):
         "--set",
         "rule=all",
     ]
-    assert boostfeat(*lists, "--static-only")[0] == 0
+    assert boostfeat(*lists, "--set", "static-only=yes")[0] == 0
     learnt = Model.load(model)
     static = {"TranslationModel0_0", "TranslationModel0_1"}
     assert len(learnt.trees) == 3
@@ -91,7 +91,7 @@ def test_static_only_and_leaves_as_features(boostfeat, stores, tmp_path):
     assert read_store(wider).sparse_names.to_pylist() == [f"tree.{m:03d}.{k}" for m in range(3) for k in range(2)]
     assert boostfeat(*lists, "--set", "tree-features=LM0,PhraseCount")[0] == 0
     assert set().union(*(tree.features() for tree in Model.load(model).trees)) <= {"LM0", "PhraseCount"}
-    code, _, err = boostfeat(*lists, "--static-only", "--set", "tree-features=LM0")
+    code, _, err = boostfeat(*lists, "--set", "static-only=yes", "--set", "tree-features=LM0")
     assert code == 2
     assert "--set tree-features: expected features of the list that trees may test, found 'LM0'" in err
 

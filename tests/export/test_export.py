@@ -32,6 +32,7 @@ from boostfeat.export.target import filled
 from boostfeat.export.treelite import combined
 from boostfeat.export.verify import difference, expected_scores, lists_of_candidates
 from boostfeat.features import FeaturePlan
+from boostfeat.features.plan import Entry
 from boostfeat.formats import read
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest
@@ -135,8 +136,8 @@ def test_scores_at_thresholds_beside_them_and_at_the_edges(tmp_path_factory, tar
     if target == "c":
         found = compiled_lists(place, nbest, c.CSource.of(model, Context()).inputs)[0]
     else:
-        lists = lists_of_candidates(nbest, set(), set(names))
-        found = np.array([score for source, candidates in lists for score in imported(place).scores(candidates, source)])
+        lists, module = lists_of_candidates(nbest, set(), set(names)), imported(place)
+        found = np.array([score for source, candidates in lists for score in module.scores(candidates, source)])
     assert (np.abs(found - expected) <= 1e-14 * magnitude(model, names, x) + 1e-300).all()
 
 
@@ -630,19 +631,28 @@ def test_a_file_beside_the_main_one_replaces_no_file_of_others(tmp_path: Path, t
 @pytest.mark.parametrize(
     ("target", "plan", "line"),
     [
-        ("json", True, "--to json has all of the model"),
+        ("json", True, "--to json has all of the model: nothing is left out"),
         (
             "onnx",
             True,
-            "--to onnx has 1 weight and 0 trees; sparse.sum is an input that the caller fills: the sum of 2 weights (pt)",
+            "--to onnx has 2 weights and 0 trees; the caller fills 3 inputs: 1 of the decoder, 1 of templates (length), as 'boostfeat "
+            "featurize' computes them, sparse.sum, the sum of 2 weights of the model over a row's sparse features (pt)",
         ),
-        ("python", False, "--to python has all of the model (3 weights, 0 trees, 0 templates); candidates bring 3 features"),
-        ("c", False, "--to c has all of the model (3 weights, 0 trees, 0 templates); the decoder gives 3 features"),
-        ("cdec", False, "--to cdec has 3 weights and the weights of no trees"),
+        ("python", False, "--to python has all of the model (4 weights, 0 trees, 0 templates); candidates bring 4 features"),
+        ("c", False, "--to c has all of the model (4 weights, 0 trees, 0 templates); the decoder gives 4 features"),
+        ("cdec", False, "--to cdec has 4 weights"),
+        (
+            "cdec",
+            True,
+            "--to cdec has 4 weights; the lists have to carry the values of 3 features of templates, which cdec cannot compute",
+        ),
     ],
 )
 def test_a_target_says_what_of_the_model_it_has(target: str, plan: bool, line: str) -> None:
-    weights = {"LM0": 1.0, "pt:a|b": 0.5, "pt:c|d": 0.25}
-    context = Context(plan=FeaturePlan(()) if plan else None)
-    ending = "" if target in ("json", *WHOLE) else "; it has scores alone: in the model minimum Bayes risk decides"
+    weights = {"LM0": 1.0, "len.src": 0.5, "pt:a|b": 0.5, "pt:c|d": 0.25}
+    entries = Entry("length", features=("len.src",)), Entry("pt", features=("pt:a|b", "pt:c|d"))
+    context = Context(plan=FeaturePlan(entries, products=()) if plan else None)
+    has = {"c": "search has the score", "python": "", "json": ""}.get(target, "it has scores")
+    hint = "('induce --for-decoder' learns a model without that)"
+    ending = has and f"; {has} alone, where in the model minimum Bayes risk decides {hint}"
     assert contents(Model(weights, config={"decision": {"by": "mbr", "scale": 1.0}}), target, context) == line + ending

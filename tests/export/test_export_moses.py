@@ -492,7 +492,7 @@ def test_what_a_table_does_not_hold_is_said_by_name(tmp_path: Path) -> None:
     export(model, "moses", tmp_path / "out", Context(options=options, warn=said.append))
     assert said == [
         "1 weight (bi:a|b ...) of more than the phrase pair: Moses has to be built with the feature function (see README.txt); "
-        "'induce --static-only' learns a model for a stock Moses"
+        "'induce --set static-only=yes' learns a model for a stock Moses"
     ]
     assert "\n0.5 -1 bi:a|b\n" in (tmp_path / "out" / "boostfeat.model").read_text()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -156,10 +157,23 @@ def test_python_scores_and_chooses_as_the_library(name: str, lists: NBest, tmp_p
 @pytest.mark.parametrize("target", ["onnx", "treelite"])
 def test_runtimes_score_the_units_of_templates(target: str, lists: NBest, tmp_path: Path) -> None:
     pytest.importorskip(target)
+    """The file says how each of its inputs is computed."""
     listed, model = weighed(lists, "length+punctuation+sparse")
-    _, check = export(model, target, tmp_path / "m.out", Context(listed, plan=plan_of(model)))
+    written, check = export(model, target, tmp_path / "m.out", Context(listed, plan=plan_of(model)))
     assert check is not None
     assert check.difference < 1e-9
+    if target == "onnx":
+        import onnx
+
+        note = {prop.key: prop.value for prop in onnx.load(written[0]).metadata_props}
+        note |= {key: json.loads(note[key]) for key in ("features", "inputs")}
+    else:
+        note = json.loads(Path(written[1]).read_text())
+    assert list(note["inputs"]) == note["features"]
+    assert note["inputs"]["len.src"] == "template length, as 'boostfeat featurize' computes it"
+    assert note["inputs"][lists.unit_names[0]] == "the decoder's"
+    assert note["inputs"]["sparse.sum"].startswith("the sum of ")
+    assert note["row"] == "a unit (a phrase, or a word) of a hypothesis"
 
 
 def test_kernels_for_many_lists_are_the_functions(lists: NBest) -> None:

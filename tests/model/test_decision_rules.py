@@ -97,7 +97,7 @@ def test_what_has_scores_only_is_said(tmp_path, boostfeat):
         Model(WEIGHTS, config=config).save(tmp_path / "model.json")
         for target, left_out in (("json", False), ("cdec", said)):
             _, _, err = boostfeat("export", tmp_path / "model.json", "--to", target, "-o", tmp_path / f"out.{target}")
-            assert ("it has scores alone: in the model minimum Bayes risk decides" in err) == left_out
+            assert ("it has scores alone, where in the model minimum Bayes risk decides" in err) == left_out
         explain = "explain", tmp_path / "test.nbest", "-m", tmp_path / "model.json"
         _, out, _ = boostfeat(*explain)
         assert ("minimum Bayes risk decides" in out) == said

@@ -57,7 +57,7 @@ induce dev.nbest --select select.nbest --recipe paper --rounds 6 -o paper.json
 induce dev.nbest --select select.nbest --recipe paper --rounds 4 --leaves linear --max-leaves 3 -o linear.json
 induce dev.nbest --select select.nbest --recipe fast --rounds 3 --leaves affine --init pro.json -o affine.json
 induce dev.sparse.nbest --select select.sparse.nbest --recipe fast --rounds 5 -o sparse.json
-induce dev.nbest --select select.nbest --static-only --recipe paper --rounds 6 -o static.json
+induce dev.nbest --select select.nbest --set static-only=yes --recipe paper --rounds 6 -o static.json
 induce dev.nbest --select select.nbest --recipe paper --rounds 3 --engine dask --set workers=2 -o dask.json
 """
 USING = """

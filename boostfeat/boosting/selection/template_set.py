@@ -55,6 +55,8 @@ def chosen_features(
     if start is not None and (plan := plan_of(start)) is not None:
         if templates not in (None, NONE):
             raise InputError(f"--templates {templates}: the model of --init carries templates of its own; leave one of them out")
+        if options.for_decoder:
+            plan.for_search(maker.registry, maker.say)
         return FeaturedLists(maker.for_model(dev, start), None if select is None else maker.for_model(select, start), plan)
     resumed = start is not None and TEMPLATES in start.config
     if start is not None and templates is None:  # a model without templates stays without; a run goes on with its own
@@ -90,5 +92,8 @@ def chosen_features(
 def taught(lists: FeaturedLists, templates: str, options: BoostOptions, maker: FeatureMaker) -> FeaturedLists:
     """Teach the templates by the training list, and compute them on both lists."""
     gradient = partial(first_gradient, gain=options.gain, seed=maker.seed, threads=maker.threads)
-    dev, plan = maker.learn(lists.dev, maker.plan(templates), gradient_of=gradient)
+    plan = maker.plan(templates)
+    if options.for_decoder:
+        plan = plan.for_search(maker.registry, maker.say)
+    dev, plan = maker.learn(lists.dev, plan, gradient_of=gradient)
     return FeaturedLists(dev, None if lists.select is None else maker.apply(lists.select, plan), plan)

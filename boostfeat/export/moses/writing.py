@@ -232,7 +232,7 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
         if table:
             context.warn(
                 f"{of_function(parts.function)} of more than the phrase pair: Moses has to be built with the feature function "
-                f"(see {README}); 'induce --static-only' learns a model for a stock Moses"
+                f"(see {README}); 'induce --set static-only=yes' learns a model for a stock Moses"
             )
     assert ini is not None  # one of the two has made it
     files |= _ini_files(ini, job.weights.sparse, context.target or out, is_whole=bool(context.options.ini))

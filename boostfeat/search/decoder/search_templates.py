@@ -157,7 +157,7 @@ class SearchTemplates:
             if template.kind == "static":
                 call = self._call(entry, template)
                 found = {"static": [call({"source": s, "target": t, "links": a}) for s, t, a in pairs]}
-            elif name in ("lo", "co"):
+            elif name in ("lo", "ro", "co"):
                 found = self._by_move(self._call(entry, template), pairs)
             elif name in ("neighbour_sizes", "around"):
                 sides = [template.compute(pair[:2], pair[:2]) for pair in pairs]

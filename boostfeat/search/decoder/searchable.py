@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from ...core.errors import InputError
@@ -12,7 +12,7 @@ from ...features.registry import GIVEN, STATES, STATIC, Template
 from .system import EDGE, ENDS, LM, LM_WORD, MOVE, PER_WORD
 
 EDGES = {"jump": MOVE[:4], "orientation": MOVE[4:], "lm_per_word": LM_WORD, "previous": ENDS[:1], "following": ENDS[1:]}
-BETWEEN = ("orientation", "lo", "co", "bi", "cb", "neighbour_sizes", "around", "previous", "following")
+BETWEEN = ("orientation", "lo", "ro", "co", "bi", "cb", "neighbour_sizes", "around", "previous", "following")
 
 
 def is_placed(template: Template) -> bool:
@@ -71,19 +71,14 @@ def searchable(plan: FeaturePlan, registry: Mapping[str, Template], say: Callabl
     """A plan that a loop can learn with, which decodes dev again and again: members of sets that search cannot have are left out
     with a line, others are refused by name. So are those that dev's references teach, since they know the next lists too well.
     """
-    entries = []
-    for entry in plan.entries:
-        template = registry[entry.name]
-        why = "" if _is_option_level(template) or entry.name in BETWEEN or entry.name in EDGES else f"it needs {_needs(template)}"
+
+    def why_not(template: Template) -> str | None:
         if template.crossed:
-            why = "the references that teach it would be those of the next lists"
-        if not why:
-            entries.append(entry)
-        elif entry.optional:
-            say(f"template {entry.name!r} is left out of the loop: {why}")
-        else:
-            raise _refusal(f"template {entry.name!r}", why)
-    return replace(plan, entries=tuple(entries))
+            return "the references that teach it would be those of the next lists"
+        is_known = _is_option_level(template) or template.name in BETWEEN or template.name in EDGES
+        return None if is_known else f"it needs {_needs(template)}"
+
+    return plan.for_search(registry, say, why_not)
 
 
 def _needs(template: Template) -> str:

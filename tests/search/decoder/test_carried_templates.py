@@ -31,7 +31,7 @@ NARROW = SearchOptions(stack=20)
 N_SENTENCES = 8
 
 SETS = [
-    "pt,al,del,lo",  # [G13] PT, AL, LO
+    "pt,al,del,lo,ro",  # [G13] PT, AL, LO
     "sparse",
     "phrases",  # what induce takes by itself
     "large",

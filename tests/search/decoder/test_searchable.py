@@ -17,9 +17,9 @@ NEEDS = {  # what search does not have: the last of registry.STATES that a templ
     **dict.fromkeys(("hypothesis", "model1_inverse"), "the whole hypothesis"),
     **dict.fromkeys(("repeat", "lm"), WORDS_SO_FAR),
     "place": "all words of the hypothesis",
-    "ro": "the following unit's span (scored one unit late)",
 }
-BESIDE = {"jump", "orientation", "previous", "following", "neighbour_sizes", "around", "bi", "lo", "cb", "co", "lm_per_word"}
+_EDGES = ("jump", "orientation", "previous", "following", "neighbour_sizes", "around", "lm_per_word")
+BESIDE = {*_EDGES, "bi", "lo", "ro", "cb", "co"}
 AFTER = "decode without it and rerank the list with this model, or learn a model without it"
 
 
@@ -35,15 +35,15 @@ def test_every_template(name: str) -> None:
     assert found.problem("f", in_tree=False) == ("LM0 is the only language model" if name == "lm_per_word" else why)
     assert found.problem("f", in_tree=True) == ("a tree would need the phrases beside it" if name in BESIDE else why)
     assert found.problem("of the decoder", in_tree=True) is None
-    why = "the references that teach it would be those of the next lists" if TEMPLATES[name].crossed else why
+    why = why or ("the references that teach it would be those of the next lists" if TEMPLATES[name].crossed else None)
     said: list[str] = []
     plan = searchable(one(name, optional=True), TEMPLATES, said.append)
-    assert said == ([f"template {name!r} is left out of the loop: {why}"] if why else [])
+    assert said == ([f"templates left out, which search cannot use: {name} ({why})"] if why else [])
     assert plan == (FeaturePlan() if why else one(name, optional=True))
     if why:
         with pytest.raises(InputError) as error:
             searchable(one(name), TEMPLATES, said.append)
-        assert str(error.value) == f"template {name!r}: expected one that search can compute, found that {why}; {AFTER}"
+        assert str(error.value) == f"template {name!r}: search cannot use it, because {why}; learn without it"
     else:
         assert searchable(one(name), TEMPLATES, said.append) == one(name)
 

@@ -153,7 +153,7 @@ def test_a_start_that_carries_templates_goes_on_with_them(decoder, corpora, tmp_
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--templates", "mbr"], "template 'mbr': expected one that search can compute, found that it needs the whole list"),
+        (["--templates", "mbr"], "template 'mbr': search cannot use it, because it needs the whole list"),
         (["--templates", "nosuch"], "nosuch"),
         (["--online", "pro", "--templates", "pt"], "mira, rm, adagrad"),
         (["--bitext", "a", "b"], "--bitext does nothing without --templates"),
@@ -203,7 +203,10 @@ def test_what_references_of_dev_teach_stays_out_of_a_loop() -> None:
     maker = FeatureMaker(say=said.append)
     found = [entry.name for entry in LoopFeatures(maker, "phrases").first.entries]
     assert found == [*SETS["sparse"], "cb", "co", "cc"]
-    assert "template 'model1' is left out of the loop: the references that teach it would be those of the next lists" in said
+    assert (
+        "templates left out, which search cannot use: model1 (the references that teach it would be those of the next lists)"
+        in said
+    )
     with pytest.raises(InputError, match=r"template 'model1': .* the references that teach it"):
         LoopFeatures(maker, "model1")
     plan = FeaturePlan((Entry("model1", {"cut": 5, "table": {}}, features=("m1.tgt",)),), products=())
