@@ -150,7 +150,7 @@ class Template:
 
     @property
     def beyond_search(self) -> str | None:
-        """What it needs beside a unit, its neighbours and the source, so that search cannot compute it; None: nothing."""
+        """Say what it needs beside a unit, its neighbours and the source, so that search cannot compute it; None: nothing."""
         return next((STATES[what] for what in reversed(BEYOND_SEARCH) if what in self.reads), None)
 
     @property
