@@ -18,12 +18,13 @@ from ..compare.runner import Folder, all_systems
 from ..compare.runner import compare as run_comparison
 from ..compare.systems import LINEAR
 from ..compare.table import Results, fitting, same_rows, table_rows
-from ..core.errors import InputError
+from ..core.errors import InputError, counted
+from ..core.files import is_special
 from ..core.options import REQUIRED, argument, comma_list, methods, option
 from ..core.strict_json import read_json
 from ..features.feature_maker import FeatureMaker
 from ..features.resource_options import ResourceFiles
-from ..report import write_report
+from ..report import write_figures, write_report, write_table
 from ..search.loop.decoded_comparison import Decoding, compare_decoded, loop_comparison
 from ..search.loop.decoders import CommandDecoder, LoopDecoder, read_start
 from ..search.loop.driver import LoopOptions
@@ -217,7 +218,12 @@ class ReportFlags(OutputFlags):
     """Flags of ``report``."""
 
     run: str = argument("RUN/", "The folder that compare or loop wrote")
-    output: str = option("report.html", "The page to write", short="o", metavar="FILE", group=FILES)
+    output: str | None = option(
+        None, "The page to write (report.html, unless --figures or --tex is given)", short="o", metavar="FILE.html", group=FILES
+    )
+    figures: str | None = option(None, "Write every figure as PDF and SVG into this folder", metavar="DIR", group=FILES)
+    tex: str | None = option(None, "Write the table of results for LaTeX", metavar="FILE.tex", group=FILES)
+    columns: str | None = option(None, "Columns of --tex, by commas; default: all scores", metavar="NAMES", group=FILES)
     test: str | None = option(None, "Where the test list is now, if it was moved", metavar="LIST", group=FILES)
     files: ResourceFiles = field(default_factory=ResourceFiles)
 
@@ -225,16 +231,32 @@ class ReportFlags(OutputFlags):
 def report(o: ReportFlags) -> None:
     """Write a comparison or a loop as one HTML page that works offline: results, curves, trees, features, sentences.
 
+    For an article, --figures writes every figure of the page for one column and for two (it takes 'boostfeat[plot]'), --tex the
+    table with the best in bold and marks of significance.
+
     \b
     Example:
       boostfeat report run/ -o report.html
+      boostfeat report run/ --figures figures --tex table.tex
     """
-    if o.output != "-" and not os.path.exists(o.output) and Path(o.output).suffix not in (".html", ".htm"):
-        raise InputError(f"-o {o.output}: the page is HTML; name a file that ends in .html")
+    page = o.output or (None if o.figures or o.tex else "report.html")
+    if page and page != "-" and not is_special(page) and Path(page).suffix not in (".html", ".htm"):
+        raise InputError(f"-o {page}: the page is HTML; name a file that ends in .html, or print it from a browser")
+    if o.columns and not o.tex:
+        raise InputError("--columns does nothing without --tex FILE; give both")
+    written: dict[str, Any] = {"output": page}
     with feature_maker(o, o.files) as maker, comparison_of(o.run) as folder:
-        size = write_report(folder, o.output, test=o.test, maker=maker)
-    o.emit_json({"output": o.output, "bytes": size})
-    o.say_written(f"a page of {size / 1e6:.1f} MB for any browser", o.output)
+        if page:
+            written["bytes"] = write_report(folder, page, test=o.test, maker=maker)
+            o.say_written(f"a page of {written['bytes'] / 1e6:.1f} MB for any browser", page)
+        if o.figures:
+            written |= {"folder": o.figures, "figures": write_figures(folder, o.figures, test=o.test, maker=maker)}
+            o.say_written(f"{counted(written['figures'], 'figure')} as PDF and SVG", o.figures)
+        if o.tex:
+            written["tex"] = o.tex
+            write_table(folder, o.tex, comma_list(o.columns))
+            o.say_written("a table for LaTeX", o.tex)
+    o.emit_json(written)
 
 
 @contextlib.contextmanager

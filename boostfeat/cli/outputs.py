@@ -12,7 +12,7 @@ from ..core.files import is_special, read_head
 from ..core.overwriting import BINARY, EMPTY, HEAD, LIST, MODEL, PAGE, STORE, TEXT, guarded, kind_of
 from ..core.strict_json import read_json
 
-OUTPUTS = ("output", "nbest_output", "search_graph")  # parameters that name what is written
+OUTPUTS = ("output", "nbest_output", "search_graph", "figures", "tex")  # parameters that name what is written
 WRITES = {  # what -o of a command is; others write text
     **dict.fromkeys(("import", "featurize", "augment", "join"), STORE),
     **dict.fromkeys(("tune", "induce"), MODEL),

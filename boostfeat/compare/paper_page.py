@@ -365,7 +365,7 @@ def write_page(
         header, rows = with_numbers(table, *KINDS[table.kind](page, table))
         about = {name: getattr(table, name) for name in ("title", "kind", "finding")}
         about["panels"] = [list(panel) for panel in table.panels]
-        drawn = {"system": page.row(table.rows[0])["name"]} if table.kind == "trees" else {}
+        drawn = {"system": table.rows[0]} if table.kind == "trees" else {}
         tables.append({**about, **drawn, "differs": [*table.differs, *table.searched], "header": header, "rows": rows})
     findings = []
     for finding in paper.findings:

@@ -148,7 +148,8 @@ class Comparison:
         results = tabulate(self.systems, self.states, rows, **how, trials=self.options.trials, seed=self.options.seed)
         note_same_models(self.folder, results)
         write_json(self.folder.path / "results.json", results)
-        texts = {"table.md": markdown_table(results, config["signatures"]), "table.tex": latex_table(results)}
+        signatures = config["signatures"]
+        texts = {"table.md": markdown_table(results, signatures), "table.tex": latex_table(results, signatures=signatures)}
         for name, text in texts.items():
             with open_output(self.folder.path / name) as stream:
                 stream.write(text.encode())

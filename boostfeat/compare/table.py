@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import F64, Array
+from ..core.errors import InputError
 from ..core.html import cell, title
 from ..core.html import table as html_table
-from ..metrics.metric import Metric, shown
+from ..metrics.metric import METRICS, Metric, shown
 from ..metrics.significance import (
     TRIALS,
     approximate_randomisation,
@@ -208,7 +209,7 @@ def table_rows(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[li
             *(number(r["against"][other], 4) for other in others),
             number(r["p_bootstrap"], 4),
             *([number(r["p_stratified"], 4)] if several else []),
-            *(number(v, d) for w in more for v, d in ((r["tests"][w][metric], 2), (r["tests"][w]["p_value"], 4))),
+            *(number(v, d) for w in more for v, d in ((r["tests"][w][metric], 2), (r["tests"][w].get("p_value"), 4))),
             *([number(r["mean"][metric])] if more else []),
             number(r["seconds"], 1),
             number(r.get("search_seconds"), 1),
@@ -250,18 +251,67 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
+MARKS = ((0.01, "**"), (0.05, "*"))  # of p-values below
 _TEX = str.maketrans(
     {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {c: f"\\{c}" for c in "%&#_${}"}
 )
 
 
-def latex_table(results: Sequence[Mapping[str, Any]]) -> str:
-    """For \\input in a document with the package booktabs."""
+def latex_table(
+    results: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), *, name: str = "results", signatures: Mapping[str, str]
+) -> str:
+    """Return a table for \\input in a document with the package booktabs, by default of all scores.
+
+    The best of a column of scores is bold; marks on the scores of test lists are p-values against the baseline.
+    """
     header, rows = table_rows(results)
+    scores = _score_columns(results, header, signatures)
+    if unknown := [column for column in columns if column not in header]:
+        raise InputError(f"--columns: expected names of columns ({', '.join(header)}), found {unknown[0]!r}")
+    cells = {column: [row[c].translate(_TEX) for row in rows] for c, column in enumerate(header)}
+    cells |= {column: _marked(cells[column], *scores[column]) for column in scores}
+    columns = columns or ["system", "features", *scores]
+    lines = [[column.translate(_TEX) for column in columns], *zip(*(cells[column] for column in columns), strict=True)]
+    top, *body = (" & ".join(line) + " \\\\" for line in lines)
+    baseline = next((other for other in results[0]["against"] if other not in ("decoder", "global")), "") if results else ""
+    tests = f"$^{{*}}$ $p < 0.05$, $^{{**}}$ $p < 0.01$ against {baseline.translate(_TEX)}, by approximate randomisation."
+    return "\n".join([
+        "% \\usepackage{booktabs}",
+        "\\begin{table}",
+        "\\centering",
+        f"\\begin{{tabular}}{{{'l' + 'r' * (len(columns) - 1)}}}",
+        *("\\toprule", top, "\\midrule", *body, "\\bottomrule"),
+        "\\end{tabular}",
+        f"\\caption{{Bold: the best of a column. {tests}}}",
+        f"\\label{{tab:{name}}}",
+        "\\end{table}",
+        "",
+    ])  # fmt: skip
 
-    def line(cells: Sequence[str]) -> str:
-        return " & ".join(cell.translate(_TEX) for cell in cells) + " \\\\"
 
-    columns = "l" + "r" * (len(header) - 1)
-    parts = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", line(header), "\\midrule", *map(line, rows), "\\bottomrule"]
-    return "\n".join([*parts, "\\end{tabular}"]) + "\n"
+def _score_columns(
+    results: Sequence[Mapping[str, Any]], header: Sequence[str], signatures: Mapping[str, str]
+) -> dict[str, tuple[float, list[float | None]]]:
+    """Return the sign of each column of scores, 1 where more is better, and the p-values that its cells are marked with."""
+    if not results:
+        return {}
+    metric = results[0]["metric"]
+    reported: list[float | None] = [row["p_value"] for row in results]
+    p = {shown(metric): reported, f"select {shown(metric)}": reported}
+    for which in list(results[0].get("tests") or ())[1:]:
+        p[which] = [row["tests"][which].get("p_value") for row in results]
+    metrics = {**dict.fromkeys(("dev", "select", *p, "mean"), metric), **{shown(m): m for m in signatures if m != metric}}
+
+    def sign(name: str) -> float:
+        lower = METRICS[name].lower_is_better if name in METRICS else "lower-is-better" in signatures.get(name, "")
+        return -1.0 if lower else 1.0
+
+    return {c: (sign(metrics[c]), p.get(c, [None] * len(results))) for c in header if c in metrics}
+
+
+def _marked(cells: Sequence[str], sign: float, p_values: Sequence[float | None]) -> list[str]:
+    """Return cells of scores with the best in bold and marks of significance."""
+    best = max((sign * float(text) for text in cells if text), default=0.0)
+    marks = ["" if p is None else next((f"$^{{{mark}}}$" for limit, mark in MARKS if p < limit), "") for p in p_values]
+    bold = [f"\\textbf{{{text}}}" if text and sign * float(text) == best else text for text in cells]
+    return [text + mark for text, mark in zip(bold, marks, strict=True)]

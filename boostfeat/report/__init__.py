@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ..compare.table import latex_table
 from ..core.files import is_writable_target, open_output
 from ..features.feature_maker import FeatureMaker
 from .model_panels import feature_panels, tree_panels
 from .overview import buckets, curves, duels, experiments, headline, lengths, levels, metric, reproduction, results, waterfalls
 from .page import check_packages, render
-from .run_folder import FinishedRun, load_run
+from .run_folder import FinishedRun, load_run, read_results
 from .sentence_browser import sentences
 
-__all__ = ["FinishedRun", "gather", "load_run", "write_report"]
+__all__ = ["FinishedRun", "gather", "load_run", "write_figures", "write_report", "write_table"]
 
 PARTS = (metric, headline, results, waterfalls, curves, levels, duels, buckets, lengths, sentences, experiments, reproduction)
 
@@ -37,3 +40,19 @@ def write_report(
     with open_output(output) as stream:
         stream.write(page)
     return len(page)
+
+
+def write_figures(
+    folder: str | Path, output: str | Path, *, test: str | Path | None = None, maker: FeatureMaker | None = None
+) -> int:
+    """Write every figure of a run's page into a folder, as PDF and SVG for one column and for two; return how many there are."""
+    plots = import_module(".plots", __name__)  # of the extra [plot]
+    run = load_run(folder, test=test, maker=maker)
+    return int(plots.save_figures(run, gather(run), Path(output)))
+
+
+def write_table(folder: str | Path, output: str | Path, columns: Sequence[str] = ()) -> None:
+    """Write the results of a run as a LaTeX table; see ``latex_table``."""
+    rows, signatures = read_results(Path(folder))
+    with open_output(output) as stream:
+        stream.write(latex_table(rows, columns, name=Path(output).stem, signatures=signatures).encode())

@@ -22,7 +22,7 @@ Figure = dict[str, Any]
 def figures(data: dict[str, Any]) -> dict[str, Figure]:
     """Return all figures of the page by id."""
     colour = colours([row["name"] for row in data["results"]])
-    out = {f"curve-{k}": curve(row, colour) for k, row in enumerate(data["curves"]) if len(row["at"]) > 1}
+    out = {f"curve-{k}": curve(row, colour[row["system"]]) for k, row in enumerate(data["curves"]) if len(row["at"]) > 1}
     out |= {f"waterfall-{k}": waterfall(row, colour[row["system"]]) for k, row in enumerate(data["waterfalls"])}
     for k, panel in enumerate(data["features"]):
         out[f"effects-{k}"] = effects(panel)
@@ -100,9 +100,10 @@ def _line(x: float, axis: str = "x", **more: Any) -> dict[str, Any]:
 def waterfall(row: dict[str, Any], colour: str) -> Figure:
     """Draw scores from the first choice on, stage by stage: a bar is what a stage changes, a whisker its standard error."""
     stages, scores = ([step[key] for step in row["steps"]] for key in ("stage", "score"))
-    changes = [b - a for a, b in pairwise(scores)]
+    changes = [0.0, *(b - a for a, b in pairwise(scores))]
     labels = ["", *(f"{step['gain']:+.2f} ± {step['error']:.2f}" for step in row["steps"][1:])]
-    bars = {"type": "bar", "x": stages[1:], "y": changes, "base": scores[:-1], "marker": {"color": colour}, "hoverinfo": "skip"}
+    bars = {"type": "bar", "x": stages, "y": changes, "base": scores[:1] + scores[:-1], "marker": {"color": colour}}
+    bars["hoverinfo"] = "skip"
     points = {"type": "scatter", "mode": "markers", "x": stages, "y": scores, "marker": {"color": GREY, "size": 7},
               "error_y": {"type": "data", "array": [step["error"] for step in row["steps"]], "color": GREY},
               "customdata": labels, "hovertemplate": "%{y:.2f}  %{customdata}<extra></extra>"}  # fmt: skip
@@ -110,7 +111,7 @@ def waterfall(row: dict[str, Any], colour: str) -> Figure:
                    xaxis={"type": "category"})  # fmt: skip
 
 
-def curve(row: dict[str, Any], colour: dict[str, str]) -> Figure:
+def curve(row: dict[str, Any], colour: str) -> Figure:
     """Draw gain, loss and ρ over rounds, above each other on one axis; the dotted line is the round that was kept."""
     gains = [k for k in ("dev", "select") if k in row]
     panels = [p for p in (gains, ["loss"] if "loss" in row else [], ["rho"] if "rho" in row else []) if p]
@@ -121,7 +122,7 @@ def curve(row: dict[str, Any], colour: dict[str, str]) -> Figure:
         zero = {"zeroline": panel == ["rho"]}
         axes[f"yaxis{suffix}"] = {"domain": domain, "title": _title(titles[panel[0]]), "automargin": True, **zero}
         for name in panel:
-            shade = GREY if name == "dev" else colour[row["system"]]
+            shade = GREY if name == "dev" else colour
             about = {"yaxis": f"y{suffix}", "showlegend": name in gains}
             if name == "rho":
                 bars = {"type": "bar", "x": row["at"], "y": row[name], "name": "ρ", "marker": {"color": shade}}

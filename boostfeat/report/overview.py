@@ -15,6 +15,7 @@ from ..lists.nbest import strings
 from ..metrics.bleu import HYP_LEN, REF_LEN, brevity_penalty, corpus_bleu, sum_stats
 from ..metrics.metric import metric_of, shown
 from ..metrics.significance import approximate_randomisation, exact_sums
+from ..model.model import Model
 from .run_folder import FinishedRun, FinishedSystem
 
 LENGTHS = (1, 6, 11, 16, 21, 31, 41)  # first value of each bucket; the last is open
@@ -87,26 +88,25 @@ def waterfalls(run: FinishedRun) -> list[dict[str, Any]]:
 
 
 def curves(run: FinishedRun) -> list[dict[str, Any]]:
-    """Learning curves: rounds or epochs, whatever of loss, dev, select and ρ the history has, and where it stopped."""
-    out = []
-    for s in run.systems:
-        history = [row for row in s.model.history if not row.get("bag")] if s.model else []  # of bags, the first
-        step = next((k for k in ("round", "epoch") if history and k in history[0]), None)
-        if step is None or s.model is None:
-            continue
-        config = s.model.config
-        stop = config.get("best_round" if step == "round" else "epoch")
-        out.append(
-            {
-                "system": s.name,
-                "step": step,
-                "metric": config.get("metric", ""),
-                "at": [row.get(step) for row in history],
-                "stop": stop if isinstance(stop, int) else None,
-                **{k: [row.get(k) for row in history] for k in ("loss", "dev", "select", "rho") if any(k in r for r in history)},
-            }
-        )
-    return out
+    """Learning curves of all systems that have them."""
+    rows = ((s.name, learning_curve(s.model)) for s in run.systems if s.model)
+    return [{"system": name, **row} for name, row in rows if row]
+
+
+def learning_curve(model: Model) -> dict[str, Any] | None:
+    """Return rounds or epochs, whatever of loss, dev, select and ρ the history has, and where it stopped."""
+    history = [row for row in model.history if not row.get("bag")]  # of bags, the first
+    step = next((k for k in ("round", "epoch") if history and k in history[0]), None)
+    if step is None:
+        return None
+    stop = model.config.get("best_round" if step == "round" else "epoch")
+    return {
+        "step": step,
+        "metric": model.config.get("metric", ""),
+        "at": [row.get(step) for row in history],
+        "stop": stop if isinstance(stop, int) else None,
+        **{k: [row.get(k) for row in history] for k in ("loss", "dev", "select", "rho") if any(k in r for r in history)},
+    }
 
 
 def duels(run: FinishedRun) -> list[dict[str, Any]]:
@@ -294,17 +294,16 @@ def lengths(run: FinishedRun) -> dict[str, Any]:
 
 def experiments(run: FinishedRun) -> dict[str, Any]:
     """Return curves of all systems that have them: MIRA's strategies by epoch [E12], and the spread of scores [EMR13]."""
-    labels = {name: label for label, name in (run.paper or {}).get("rows", {}).items()}
-    strategies, spreads = [], []
+    strategies, spreads = list[dict[str, Any]](), list[dict[str, Any]]()
     for s in run.systems:
         if not any("oracle" in row or "spread_mean" in row for row in (s.model.history if s.model else ())):
             continue
-        name, histories = labels.get(s.name, s.name), run.histories(s)
-        if curve := _curve(name, histories, "dev", "prediction", "oracle"):
+        histories = run.histories(s)
+        if curve := _curve(s.name, histories, "dev", "prediction", "oracle"):
             strategies.append(curve)
         ends = [[{**r, "low": r["spread_mean"] - r["spread_sd"], "high": r["spread_mean"] + r["spread_sd"]}
                  for r in history if "spread_mean" in r] for history in histories]  # fmt: skip
-        if curve := _curve(name, ends, "spread_mean", "low", "high"):
+        if curve := _curve(s.name, ends, "spread_mean", "low", "high"):
             spreads.append(curve)
     return {"strategies": strategies, "spreads": spreads}
 

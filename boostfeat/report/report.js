@@ -64,12 +64,22 @@
     div.style.height = `${layout.height}px`; // plotly's own resizing takes the element's
     const config = { responsive: true, displaylogo: false, displayModeBar: false, locale: "en" };
     await Plotly.newPlot(div, data, { ...layout, template: template(), autosize: true, dragmode: false }, config);
-    const save = make("button", { type: "button", class: "save", title: "Save this figure as SVG" }, "SVG");
-    save.addEventListener("click", () => Plotly.downloadImage(div, { format: "svg", width: div.clientWidth, height: layout.height, filename: div.dataset.figure }));
-    div.after(save);
+    const size = () => ({ format: "svg", width: div.clientWidth, height: layout.height, filename: div.dataset.figure });
+    saveButton(div, () => Plotly.downloadImage(div, size()));
     if (div.dataset.figure.startsWith("duel-"))
       div.on("plotly_click", (event) => browser.open(event.points[0].customdata));
   }
+  function saveButton(figure, save) {
+    const button = make("button", { type: "button", class: "save", title: "Save this figure as SVG" }, "SVG");
+    button.addEventListener("click", save);
+    figure.after(button);
+  }
+  for (const [k, svg] of all(".grid.trees svg").entries())
+    saveButton(svg.parentNode, () => {
+      const text = new XMLSerializer().serializeToString(svg);
+      const link = make("a", { download: `tree-${k + 1}.svg`, href: `data:image/svg+xml,${encodeURIComponent(text)}` });
+      link.click();
+    });
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) if (entry.isIntersecting) { seen.unobserve(entry.target); draw(entry.target); }
   }, { rootMargin: "200px" });

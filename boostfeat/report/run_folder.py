@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, to_builtins
+from msgspec.structs import replace
 
 from ..compare.findings import Outcome
 from ..compare.runner import VERSION, file_of_run
@@ -60,6 +61,8 @@ class Row(Struct):
     tests: dict[str, dict[str, Any]] | None = None
     mean: Scores | None = None
     same_as: str | None = None
+    p_value: float | None = None
+    reported: str = "test"
 
     def score(self, which: str, metric: str) -> float | None:
         """Return a score on dev, select or test."""
@@ -160,7 +163,8 @@ class FinishedRun:
     @property
     def linear(self) -> FinishedSystem:
         """The linear row that p-values are against."""
-        named = self.system(str(self.config["options"].get("baseline")))
+        baseline = self.config["options"].get("baseline")
+        named = self.system(str(labels_of(self.paper).get(baseline, baseline)))
         return named or next((s for s in self.systems if s.model and not s.model.trees), self.systems[0])
 
     @property
@@ -249,7 +253,8 @@ def load_run(folder: str | Path, *, test: str | Path | None = None, maker: Featu
     refuse_newer(str(folder), config.get("boostfeat"), "compare", VERSION)
     settings = typed(config, _Config, str(folder / "config.json"), fix=_FIX)
     nbest = read_store(_test_path(folder, settings.inputs, test))
-    rows = _read(folder / "results.json", list[Row])
+    paper = _paper(folder / "paper.json")
+    rows = [_labelled(row, paper) for row in _read(folder / "results.json", list[Row])]
     if not rows:
         raise _bad(folder / "results.json", "a list of systems", "none")
     if not len(nbest):
@@ -259,8 +264,28 @@ def load_run(folder: str | Path, *, test: str | Path | None = None, maker: Featu
         tuple(_system(folder, row, nbest, maker) for row in rows),
         nbest,
         config,
-        _paper(folder / "paper.json"),
+        paper,
     )
+
+
+def read_results(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the rows of results.json, under a paper's labels where there is one, and the signatures of metrics."""
+    config = _read(folder / "config.json", _Config)
+    paper = _paper(folder / "paper.json")
+    return [to_builtins(_labelled(row, paper)) for row in _read(folder / "results.json", list[Row])], config.signatures
+
+
+def labels_of(paper: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the paper's labels by the names of systems."""
+    return {name: label for label, name in (paper["rows"] if paper else {}).items()}
+
+
+def _labelled(row: Row, paper: Mapping[str, Any] | None) -> Row:
+    """Return a row under the paper's labels, where the run is a paper's experiment."""
+    labels = labels_of(paper)
+    against = {labels.get(name, name): p for name, p in row.against.items()}
+    same_as = labels.get(str(row.same_as), row.same_as)
+    return replace(row, name=labels.get(row.name, row.name), against=against, same_as=same_as)
 
 
 def _read(path: Path, shape: type[T]) -> T:

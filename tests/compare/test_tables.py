@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from typing import Any
+
+import pytest
 
 from boostfeat.cli.console import table
 from boostfeat.compare.table import Results, fitting, latex_table, markdown_table, reported_lists, table_rows
+from boostfeat.core.errors import InputError
 
 
 def row(name: str, score: float, *, tests: bool = False, runs: int = 1, **more: Any) -> dict[str, Any]:
@@ -94,13 +99,28 @@ def test_markdown_and_latex():
     assert lines[3].startswith("| boost\\|local | 7+5 | 22.00 |")
     assert lines[4:] == ["", "- boost|local and base_PRO are one run", "- BLEU: `nrefs:1`"]
     assert markdown_table(ROWS[:1]).count("\n") == 3
-    tex = latex_table(ROWS).splitlines()
-    assert tex[:2] == ["\\begin{tabular}{lrrrrrrrrrrrrrr}", "\\toprule"]
-    assert tex[2].endswith(" \\\\")
-    assert "95\\%" in tex[2]
-    assert tex[4].startswith("base\\_PRO & 12 & 21.00 & 19.00 & 20.00 & 18.8-21.3 & ")
-    assert tex[3::3] == ["\\midrule", "\\bottomrule"]
-    assert tex[7:] == ["\\end{tabular}"]
+
+
+def test_a_table_for_latex(tmp_path):
+    """Of BLEU 20 and 21 and TER 58 the best is bold, of TER the lowest; boost|local has p = 0.0123 against the decoder alone."""
+    signatures = {"bleu": "nrefs:1", "ter": "nrefs:1", "chrf": "nrefs:1"}
+    rows = [{**row, "against": {"decoder": None, "base_PRO": row["p_value"]}} for row in ROWS]
+    tex = latex_table(rows, signatures=signatures, name="main")
+    lines = tex.splitlines()
+    assert lines[3:6] == ["\\begin{tabular}{lrrrrrr}", "\\toprule", "system & features & dev & select & BLEU & TER & chrF \\\\"]
+    assert lines[7].startswith("base\\_PRO & 12 & 21.00 & 19.00 & 20.00 & ")
+    assert lines[8].startswith("boost|local & 7+5 & \\textbf{22.00} & \\textbf{20.00} & \\textbf{21.00}$^{*}$ & ")
+    assert "against base\\_PRO" in tex
+    assert "\\label{tab:main}" in tex
+    chosen = latex_table(rows, ["system", "95%"], signatures=signatures).splitlines()
+    assert chosen[5] == "system & 95\\% \\\\"
+    with pytest.raises(InputError, match="found 'foo'"):
+        latex_table(rows, ["foo"], signatures=signatures)
+    if pdflatex := shutil.which("pdflatex"):
+        text = f"\\documentclass{{article}}\\usepackage{{booktabs}}\\begin{{document}}{tex}\\end{{document}}"
+        (tmp_path / "x.tex").write_text(text)
+        subprocess.run([pdflatex, "-interaction=nonstopmode", "-halt-on-error", "x.tex"], cwd=tmp_path, check=True)
+        assert (tmp_path / "x.pdf").stat().st_size
 
 
 def test_what_a_notebook_shows():

@@ -36,10 +36,12 @@ def fitted() -> BoostReranker:
 
 def test_learning_shows_the_history(fitted):
     history = [{**row, "select": row["dev"] - 1} for row in fitted.history_]
-    above, below = plot_learning(replace(fitted.model_, history=tuple(history))).axes
-    curves = {line.get_label(): line for axes in (above, below) for line in axes.lines}
-    for name in ("dev", "select", "loss"):
+    above, middle, below = plot_learning(replace(fitted.model_, history=tuple(history))).axes
+    curves = {line.get_label(): line for line in above.lines}
+    for name in ("dev", "select"):
         assert list(curves[name].get_ydata()) == [row[name] for row in history]
+    assert list(middle.lines[0].get_ydata()) == [row["loss"] for row in history]
+    assert [bar.get_height() for bar in below.patches][1:] == [row["rho"] for row in history[1:]]
     assert len(plot_learning(fitted).axes[0].lines) == 2  # dev, and the round that was kept
     assert above.get_ylabel() == "BLEU-SBP"
     with pytest.raises(InputError, match="plot_learning: the model has no history"):

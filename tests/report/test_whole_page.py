@@ -23,8 +23,9 @@ from boostfeat.lists.choices import best_choice, first_choice
 from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model
 from boostfeat.report import gather, load_run
-from boostfeat.report.figures import figures, sizes, waterfall
+from boostfeat.report.figures import effects, figures, overlay, rank_bars, sizes, used_together, waterfall
 from boostfeat.report.page import render
+from boostfeat.report.plots import draw
 from boostfeat.report.run_folder import sha256
 
 HERE = Path(__file__).parent
@@ -115,6 +116,50 @@ def test_all_figures(gathered):
     check_golden(figures(gathered), HERE / "figures.json")
 
 
+def test_figures_and_a_table_for_an_article(run, gathered, boostfeat, tmp_path):
+    """Every figure of the page as PDF and SVG, with the words of the page; a table; a page that is no HTML is refused."""
+    table = tmp_path / "main.tex"
+    code, _, err = boostfeat(
+        "report", run.folder, "--figures", tmp_path / "figures", "--tex", table, "--columns", "system,BLEU-SBP"
+    )
+    assert code == 0, err
+    drawn = {file.name for file in (tmp_path / "figures").iterdir()}
+    ids = ("results", *figures(gathered))
+    assert {f"{name}-1col.{kind}" for name in ids for kind in ("pdf", "svg")} <= drawn
+    assert {"tree-0-1.pdf", "tree-1-2.svg", "strategy-0-2col.pdf"} <= drawn
+    assert (tmp_path / "figures/results-1col.pdf").read_bytes().startswith(b"%PDF")
+    for name, words in (("strategy-0-2col", "dev BLEU-SBP"), ("bucket-length-1col", "source words"), ("tree-1-1", "LM0")):
+        assert words in (tmp_path / f"figures/{name}.svg").read_text()
+    assert "\\textbf{23.00}" in table.read_text()
+    assert not (tmp_path / "report.html").exists()
+    (tmp_path / "x.pdf").touch()
+    for flags, message in (
+        (
+            ("-o", tmp_path / "x.pdf"),
+            f"-o {tmp_path}/x.pdf: the page is HTML; name a file that ends in .html, or print it from a browser",
+        ),
+        (("--columns", "dev"), "--columns does nothing without --tex FILE; give both"),
+    ):
+        assert boostfeat("report", run.folder, *flags)[::2] == (2, f"boostfeat: {message}\n")
+
+
+def test_bars_bands_and_cells_of_drawings():
+    """By hand: a band from 1 to 3 and 2 to 4, a bar on a bar, a bar beside a bar, and a table of counts."""
+    curve = {"name": "a", "at": [1, 2], "y": [2.0, 3.0], "low": [1.5, 2.5], "high": [5.0, 6.0], "band": [1.0, 1.0]}
+    (axes,) = draw(overlay([curve], "dev")).axes
+    (band,) = [c for c in axes.collections if len(c.get_paths()[0].vertices) > 4][:1]
+    assert {tuple(v) for v in band.get_paths()[0].vertices} == {(1.0, 1.0), (1.0, 3.0), (2.0, 2.0), (2.0, 4.0)}
+    features = [{"name": "x", "linear": 1.0, "total": 3.0}, {"name": "y", "linear": 2.0, "total": 2.0}]
+    (axes,) = draw(effects({"features": features})).axes
+    assert [(bar.get_x(), bar.get_width()) for bar in axes.patches] == [(0, 2), (0, 1), (2, 0), (1, 2)]
+    ranks = {"labels": ["1", "2"], "rows": [{"system": "a", "gain": [1.0, None]}, {"system": "b", "gain": [2.0, 3.0]}]}
+    (axes,) = draw(rank_bars(ranks, "gain", "gain", {"a": "#111111", "b": "#222222"})).axes
+    assert [round(bar.get_x() + bar.get_width(), 3) for bar in axes.patches] == [0.0, 1.0, 0.35, 1.35]
+    (axes,) = draw(used_together({"names": ["x", "y<"], "matrix": [[2, 1], [1, 0]]})).axes
+    assert [text.get_text() for text in axes.texts] == ["2", "1", "1", "0"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["x", "y<"]
+
+
 def test_a_waterfall_is_drawn_and_told(gathered):
     """By hand: of WER, which falls, a stage that gains 1.5 is a bar from 12 down to 10.5."""
     steps = [
@@ -123,7 +168,7 @@ def test_a_waterfall_is_drawn_and_told(gathered):
     ]
     told = {"system": "boost-local", "by": "folds", "metric": "WER", "steps": steps}
     bars, points = waterfall(told, "#123456")["data"]
-    assert (bars["x"], bars["base"], bars["y"]) == (["+ trees"], [12.0], [-1.5])
+    assert (bars["x"], bars["base"], bars["y"]) == (["first choice", "+ trees"], [12.0, 12.0], [0.0, -1.5])
     assert (points["y"], points["error_y"]["array"], points["customdata"]) == ([12.0, 10.5], [0.0, 0.25], ["", "+1.50 ± 0.25"])
     page = render({**gathered, "waterfalls": [told]})
     assert "first choice 12.00, + trees +1.50 ± 0.25" in page
