@@ -22,6 +22,8 @@ from ..features.resource_options import ResourceFiles
 from ..formats import write
 from ..formats.importing import Corpus, import_corpus, read_other, read_tokens
 from ..formats.moses.ini import read_weights
+from ..lists.absent import HELP as ABSENT
+from ..lists.absent import WAYS
 from ..lists.build import UNITS, ReadOptions, TableColumns
 from ..lists.choices import Scorer, first_choice, mean_score, oracle_choice
 from ..lists.joining import join_column, join_list, join_tokens
@@ -84,6 +86,7 @@ class ImportFlags(QualityFlags):
     size: int | None = option(None, "At most N hypotheses a sentence; graphs: N-best (default 100)", least=1)
     tokenize: str = option("none", "For BLEU, as sacrebleu: none, 13a, intl, zh, char and others")
     allow_mismatch: bool = option(False, "Keep what units and totals disagree on as a feature of the hypothesis")
+    missing: str | None = option(None, ABSENT, choices=WAYS)
     lines: int | None = option(None, "Lines a source, with --format lines", least=1, short="n", group=LINES)
     counts: str | None = option(None, "Or a file with the number of lines of each source", metavar="FILE", group=LINES)
     scores: Sequence[str] = option((), "Or NAME=FILE: a number a hypothesis; repeatable", metavar="FILE", group=LINES)
@@ -136,7 +139,7 @@ def import_(o: ImportFlags) -> None:
     refs = [ref for ref in o.ref if ref not in columns.refs]
     with o.reading("importing"):
         source = None if columns.source else o.source
-        corpus = Corpus(list(o.files), refs, source, format, o.first, list(o.system), o.tokenize)
+        corpus = Corpus(list(o.files), refs, source, format, o.first, list(o.system), o.tokenize, o.missing)
         of_files = [spec for spec in o.quality if spec not in columns.quality]
         nbest = join_qualities(import_corpus(corpus, options), of_files, list(o.lower_is_better))
     write_store(nbest, o.output)

@@ -17,6 +17,8 @@ from ..features.known_words import KnownWords
 from ..features.plan import FeaturePlan
 from ..formats import write
 from ..formats.jsonl import stream as sentences
+from ..lists.absent import HELP as ABSENT
+from ..lists.absent import WAYS, with_absent
 from ..lists.build import ReadOptions
 from ..lists.choices import Scorer, best_choice, first_choice, texts
 from ..lists.nbest import NBest
@@ -53,6 +55,7 @@ class ChoiceFlags(ModelFlags):
 
     store: str = argument(*LIST)
     model: str | None = option(None, "A model file; without it, the decoder's own score", short="m", metavar="MODEL", group=FILES)
+    missing: str | None = option(None, ABSENT, choices=WAYS, needs="model")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +126,7 @@ def _answer(o: RerankFlags) -> None:
     """For each list that comes in, print {"id", "choice", "text", "scores"} before the next one is read."""
     if o.store != "-":
         raise InputError(f"--stream: expected '-' (standard input), found {o.store}; give - for the list")
-    reranker = Reranker(Model.load(str(o.model)), FeatureMaker(o.files, say=o.say))
+    reranker = Reranker(Model.load(str(o.model)), FeatureMaker(o.files, say=o.say), o.missing)
     least = least_margin(reranker.model.config, o.keep_first)
     calibration = Calibration.of(reranker.model.config) if o.confidence else None
     words = KnownWords(plan_of(reranker.model) or FeaturePlan())
@@ -205,6 +208,7 @@ def model_scores(o: ChoiceFlags, nbest: NBest) -> F64:
     if not loaded.trees and not any(loaded.weights.values()):
         o.warn(f"{o.model}: it has no trees, and no weight but 0: the order of the list stays")
     plan = plan_of(loaded)
+    nbest = with_absent(nbest, o.missing, o.store, o.say)
     with feature_maker(o, o.files) as maker:
         if plan is None:
             refuse_files(o.files, CARRYING)

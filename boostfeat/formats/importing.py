@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from glob import glob
@@ -16,8 +17,10 @@ from msgspec.structs import astuple
 from ..core.arrays import offsets
 from ..core.errors import FormatError, InputError, counted
 from ..core.files import read_head, read_lines
+from ..core.overwriting import HEAD
 from ..core.strict_json import typed
 from ..core.text import BLANKS, split_words
+from ..lists.absent import are_few, with_absent
 from ..lists.build import ReadOptions, attach, with_tokenizer
 from ..lists.joining import TokenNumbers, plain_tokens
 from ..lists.nbest import NBest, strings
@@ -68,6 +71,7 @@ class Corpus:
     first: int | None = None  # sentences to keep
     systems: Sequence[str] = ()  # instead of files: NAME=FILE, one a system
     tokenize: str = "none"  # for BLEU, as sacrebleu
+    missing: str | None = None  # what becomes of values that few hypotheses lack, see lists.absent
 
 
 def import_corpus(corpus: Corpus, options: ReadOptions) -> NBest:
@@ -87,12 +91,27 @@ def import_corpus(corpus: Corpus, options: ReadOptions) -> NBest:
         if not len(nbest):
             n = corpus.first
             raise InputError(f"--first {n}: expected sentences with ids below {n}, found none; raise it, or sort the list")
+    name = ", ".join(corpus.files or ("--system",))
+    for path in filter(_is_cut, corpus.files):
+        options.warn(f"warning: {path}: its last line has no end; was the file cut?")
+    warn_of_shape(nbest, options.warn)
+    nbest = with_absent(nbest, corpus.missing, name, options.warn)
     nbest = with_tokenizer(nbest, corpus.tokenize, threads=options.threads)
-    nbest = attach(nbest, source=source, refs=refs, name=", ".join(corpus.files or ("--system",)), threads=options.threads)
+    nbest = attach(nbest, source=source, refs=refs, name=name, threads=options.threads)
     warn_of_pieces(nbest, options.warn)
     warn_of_references(nbest, options.warn)
     warn_of_names(nbest, options.warn)
     return nbest
+
+
+def _is_cut(path: str) -> bool:
+    """Tell whether a plain file of ``|||`` lines does not end as lines do; decoders end the last one too."""
+    if not Path(path).is_file():
+        return False
+    with open(path, "rb") as stream:
+        head = stream.read(HEAD)
+        stream.seek(-1, os.SEEK_END)
+        return b"|||" in head and stream.read() != b"\n"
 
 
 def _check_used(corpus: Corpus, options: ReadOptions) -> None:
@@ -200,6 +219,25 @@ def shared_words(nbest: NBest) -> tuple[float, float] | None:
         for sets in (known, known[1:] + known[:1])
     )
     return own / n, other / n
+
+
+def warn_of_shape(nbest: NBest, warn: Callable[[str], None]) -> None:
+    """Tell of sentences that lack between others, of few hypotheses without a score, and of the one list that is shorter."""
+    ids, counts = nbest.ids, np.diff(nbest.hyp_ptr)
+    if len(gaps := np.flatnonzero(np.diff(ids) > 1)):
+        lacking, first = int((np.diff(ids) - 1).sum()), ids[gaps[0]] + 1
+        of = counted(lacking, "sentence")
+        warn(f"warning: {of} between others without a list, first {first}; is a part of the file missing?")
+    without = np.flatnonzero(np.isnan(nbest.score))
+    if are_few(np.array(len(without)), nbest.n_hyps):
+        first = ids[nbest.sent_of_hyp[without[0]]]
+        of = f"{counted(len(without), 'hypothesis')} of {nbest.n_hyps:,}"
+        warn(f"warning: {of} without the decoder's score, first in sentence {first}; was a line cut?")
+    most = counts.max(initial=0)
+    if len(counts) >= FEW and np.count_nonzero(counts < most) == 1:
+        s = int(np.argmin(counts))
+        few = counted(int(counts[s]), "hypothesis")
+        warn(f"warning: the list of sentence {ids[s]} has {few}, all others {most:,}; was it cut?")
 
 
 def warn_of_names(nbest: NBest, warn: Callable[[str], None]) -> None:

@@ -34,6 +34,7 @@ from ..core.errors import FormatError, InputError, counted, refuse_newer, repeat
 from ..core.files import decode, read_lines
 from ..core.strict_json import in_words, parsed
 from ..core.text import Strings, normal, split_words
+from ..lists.absent import is_absent
 from ..lists.build import Builder, ListRecord, ReadOptions, UnitRecord, with_stats
 from ..lists.merging import at_columns, names_given
 from ..lists.nbest import NBest, Notes, Qualities, SparseRows, strings
@@ -343,6 +344,7 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
     stream.write(_encode(header) + b"\n")
     units = _UnitWriter(nbest, sparse_names)
     texts, sources, refs = nbest.text.to_pylist(), nbest.source.to_pylist(), nbest.refs.to_pylist()
+    absent = is_absent(nbest.extra)
     of_lists, of_hyps = (_objects(notes) for notes in (nbest.notes.sentences, nbest.notes.hyps))
     for s, ident in enumerate(nbest.ids.tolist()):
         source = split_words(sources[s])
@@ -351,7 +353,8 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
             hyp: dict[str, Any] = {**(of_hyps[h] if of_hyps else {}), "text": texts[h]}
             if not isnan(nbest.score[h]):
                 hyp["score"] = float(nbest.score[h])
-            features = dict(zip(nbest.extra_names, nbest.extra[h].tolist(), strict=True))
+            values = zip(nbest.extra_names, nbest.extra[h].tolist(), absent[h].tolist(), strict=True)
+            features = {name: value for name, value, lacks in values if not lacks}
             if features := features | _row(nbest.extra_sparse, h, sparse_names):
                 hyp["features"] = features
             if nbest.unit_ptr[h] < nbest.unit_ptr[h + 1]:

@@ -22,6 +22,7 @@ from ..core.errors import FormatError, InputError, counted
 from ..core.text import Strings, has_text, normal, split_words, string_buffers
 from ..metrics.bleu import bleu_stats
 from ..metrics.metric import tokenizer
+from .absent import are_few
 from .nbest import NBest, SparseRows, Units, strings
 
 DENSE_SHARE = 0.1  # a feature that a reader has not declared dense is stored densely if this share of rows gives it
@@ -302,7 +303,8 @@ class Builder:
         # a name that is dense for units is dense for extras, and the other way round: it has one weight
         dense = np.union1d(*(often(rows, len(names)) for rows in (units.sparse, extra_rows)))
         x, unit_names, unit_sparse = split_rows(units.sparse, sparse_names, declared, dense)
-        extra, extra_names, extra_sparse = split_rows(extra_rows, sparse_names, [], np.union1d(dense, declared).astype(np.int64))
+        dense = np.union1d(dense, declared).astype(np.int64)
+        extra, extra_names, extra_sparse = split_rows(extra_rows, sparse_names, [], dense, mark_absent=True)
         draft = NBest.bare(
             offsets(np.array(self._hyp_counts, np.int64)),
             self._text.column(),
@@ -415,10 +417,13 @@ def often(rows: SparseRows, n_names: int) -> I64:
     return np.sort(often[np.argsort(-given[often], kind="stable")[:MAX_DENSE]])
 
 
-def split_rows(rows: SparseRows, table: NameTable, declared: list[int], dense: I64) -> tuple[F64, tuple[str, ...], SparseRows]:
+def split_rows(
+    rows: SparseRows, table: NameTable, declared: list[int], dense: I64, *, mark_absent: bool = False
+) -> tuple[F64, tuple[str, ...], SparseRows]:
     """Split rows into columns and sparse rows.
 
-    Columns are those of the declared names, then of the dense ones in the order in which these rows give them.
+    Columns are those of the declared names, then of the dense ones in the order in which these rows give them. Values that a few
+    rows do not give may be marked, see lists.absent.
     """
     n, names, idx = len(rows), table.names, rows.idx
     if not len(idx) and not declared:
@@ -438,6 +443,8 @@ def split_rows(rows: SparseRows, table: NameTable, declared: list[int], dense: I
     column[order] = np.arange(len(order))
     row, is_dense = owners(rows.ptr), column[idx] >= 0
     x = np.zeros((n, len(order)))
+    if mark_absent:
+        x[:, are_few(n - np.bincount(idx, minlength=len(names))[order], n)] = -0.0
     x[row[is_dense], column[idx[is_dense]]] = rows.val[is_dense]
     keep = ~is_dense & (rows.val != 0)
     sparse_idx = table.number(idx[keep])

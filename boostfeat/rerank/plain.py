@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log1p
 from typing import Any, NamedTuple
+from warnings import warn
 from zlib import crc32
 
 from ..core.text import split_words
@@ -79,13 +80,19 @@ class PlainModel:
     """Scores candidates and chooses among them.
 
     ``data`` has the weights, trees and level of a model, the clusters, products and posterior of its plan, and its decision;
-    ``files`` what templates read beside lists, by argument.
+    ``files`` what templates read beside lists, by argument. A feature that some candidates lack counts as 0, which is told once;
+    ``missing`` may say refuse, zero, or worst: the lowest of the others.
     """
 
     def __init__(
-        self, data: Mapping[str, Any], templates: Sequence[PlainTemplate], files: Mapping[str, Any] | None = None
+        self,
+        data: Mapping[str, Any],
+        templates: Sequence[PlainTemplate],
+        files: Mapping[str, Any] | None = None,
+        missing: str | None = None,
     ) -> None:
-        self.data, self.templates = data, templates
+        self.data, self.templates, self.inputs = data, templates, set(data["inputs"])
+        self.missing, self.was_told = missing, False
         self.shared = {**(files or {}), "clusters": Clusters(**data["clusters"])}  # arguments that are the same for all
         names = {template.name for template in templates}
         self.dense: dict[str, float] = {}
@@ -174,14 +181,32 @@ class PlainModel:
         return [self._total(hyp) for hyp in hyps]
 
     def check_features(self, hyps: Sequence[Hypothesis]) -> None:
-        """Refuse candidates that lack a feature which the model weighs or tests and does not compute."""
-        there = {name for hyp in hyps for name in hyp.own}
-        there.update(*(hyp.units[0].arguments["unit_features"] for hyp in hyps if hyp.units))
-        if missing := sorted(set(self.data["inputs"]) - there):
-            more = f" and {len(missing) - 1} more" if missing[1:] else ""
+        """Refuse candidates that lack a feature which the model weighs or tests and does not compute; see ``missing``."""
+        there = [{*hyp.own, *(hyp.units[0].arguments["unit_features"] if hyp.units else ())} for hyp in hyps]
+        some, every = set().union(*there), set(there[0]).intersection(*there) if there else set()
+        if lacking := sorted(self.inputs - some):
+            more = f" and {len(lacking) - 1} more" if lacking[1:] else ""
             raise CandidateError(
-                f"candidates: expected the model's feature {missing[0]!r}{more}, found none; give it to all of them"
+                f"candidates: expected the model's feature {lacking[0]!r}{more}, found none; give it to all of them"
             )
+        for name in sorted(name for name in self.inputs - every if ":" not in name and "~" not in name):  # not sparse ones
+            self._treat_absent(name, hyps, [name in names for names in there])
+
+    def _treat_absent(self, name: str, hyps: Sequence[Hypothesis], has: Sequence[bool]) -> None:
+        lacking = [k for k, is_there in enumerate(has) if not is_there]
+        line = f"candidates: {len(lacking)} of {len(hyps)} without the model's feature {name!r}, first candidates[{lacking[0]}]"
+        if self.missing == "refuse":
+            raise CandidateError(f"{line}; give it to all of them")
+        if self.missing == "worst":
+            lowest = min(self._sum_of(name, hyp) for hyp, is_there in zip(hyps, has, strict=True) if is_there)
+            for k in lacking:
+                hyps[k].own = {**hyps[k].own, name: lowest}
+        elif self.missing is None and not self.was_told:
+            self.was_told = True
+            warn(f"{line}; it counts as 0, which may be the best value: missing='worst' takes the lowest", stacklevel=2)
+
+    def _sum_of(self, name: str, hyp: Hypothesis) -> float:
+        return hyp.own.get(name, 0.0) + sum(unit.arguments["unit_features"].get(name, 0.0) for unit in hyp.units)
 
     def _list(self, hyps: Sequence[Hypothesis]) -> Candidates:
         scale = self.data["posterior"]["scale"] if self.data["posterior"] else 1.0

@@ -9,15 +9,17 @@ from functools import cached_property
 from itertools import filterfalse
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
 import numpy as np
 
 from ..core.arrays import F64
-from ..core.errors import InputError, clip
+from ..core.errors import InputError, clip, unknown_name
 from ..features.feature_maker import FeatureMaker, has_features, plan_of
 from ..features.plan import FeaturePlan
 from ..features.registry import Template
 from ..features.resources import Clusters
+from ..lists.absent import WAYS, with_absent
 from ..lists.nbest import NBest
 from ..model.decision import CALIBRATION, CUT, Calibration, Decision, ranks_of_few
 from ..model.model import Model
@@ -67,6 +69,9 @@ def plain_templates(plan: FeaturePlan | None, registry: Mapping[str, Template]) 
 class Reranker:
     """Chooses among candidates by a model, whose features it computes.
 
+    A feature that some candidates of a list lack counts as 0, which is told once; ``missing`` may say "refuse", "zero", or
+    "worst" (the lowest value of the list).
+
     >>> reranker = Reranker.load("model.json")                                        # doctest: +SKIP
     >>> reranker.choose([{"text": "a b", "features": {"lm": -3.2}}, {"text": "b", "features": {"lm": -4.0}}])  # doctest: +SKIP
     0
@@ -74,8 +79,11 @@ class Reranker:
 
     model: Model
     features: FeatureMaker | None = None
+    missing: str | None = None
 
     def __post_init__(self) -> None:
+        if self.missing not in (None, *WAYS):
+            raise unknown_name("missing", str(self.missing), WAYS)
         if not isinstance(self.model, Model):
             raise InputError(f"Reranker: expected a model, found {clip(str(self.model))}; Reranker.load(PATH) reads a file")
 
@@ -110,7 +118,9 @@ class Reranker:
                 raise InputError(f"template {entry.name!r} of the model reads a phrase table; rerank a list with it")
         shared = self.maker.shared
         files = {"lexicon": shared.given("lexicon"), "language_model": shared.lm}
-        return PlainModel(plain_data(self.model, self._plan), plain_templates(self._plan, self.maker.registry), files)
+        return PlainModel(
+            plain_data(self.model, self._plan), plain_templates(self._plan, self.maker.registry), files, self.missing
+        )
 
     def scores(self, candidates: Sequence[Candidate] | NBest, *, source: str = "") -> F64:
         """[K] the model's score of each candidate; higher is better.
@@ -121,12 +131,18 @@ class Reranker:
         if not isinstance(candidates, NBest):
             with _in_one_line():
                 return np.array(self.plain.scores(candidates, source))
+        candidates = with_absent(candidates, self.missing, "candidates", self._tell_once)
         if self._plan and not has_features(candidates, self._made, "candidates"):
             candidates = self.maker.apply(candidates, self._plan, present=True)
         if missing := sorted(needed_features(self.model, self._made) - set(candidates.feature_names)):
             more = f" and {len(missing) - 1} more" if missing[1:] else ""
             raise InputError(f"candidates: expected the model's feature {missing[0]!r}{more}, found none; give it to all of them")
         return self.model.decision_function(candidates)
+
+    def _tell_once(self, message: str) -> None:
+        if not self.plain.was_told:
+            self.plain.was_told = True
+            warn(message.removeprefix("warning: "), stacklevel=4)
 
     def choose(self, candidates: Sequence[Candidate] | NBest, *, source: str = "") -> int:
         """Return the position of the best candidate; of equal ones, the first."""

@@ -328,9 +328,10 @@ def labelled_rows(nbest: NBest, dense: F64) -> Iterator[tuple[int, str, str]]:
     groups, sparse = group_names(nbest.global_names), SparseRows.from_matrix(nbest.global_sparse)
     sparse_names, ids = nbest.sparse_names.to_pylist(), nbest.ids.tolist()
     for h, s in enumerate(nbest.sent_of_hyp.tolist()):
+        values = (dense[h] + 0.0).tolist()  # what is absent is -0.0
         own = slice(sparse.ptr[h], sparse.ptr[h + 1])
         named = zip(sparse.idx[own].tolist(), sparse.val[own].tolist(), strict=True)
-        labelled = [format_features(groups, dense[h].tolist()), *(f"{sparse_names[j]}= {format_number(v)}" for j, v in named)]
+        labelled = [format_features(groups, values), *(f"{sparse_names[j]}= {format_number(v)}" for j, v in named)]
         yield ids[s], " ".join(filter(None, labelled)), "" if isnan(nbest.score[h]) else format_number(nbest.score[h])
 
 
