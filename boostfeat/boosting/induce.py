@@ -13,8 +13,9 @@ and say how far margins are to be trusted (selection.calibration) and what each 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..core.arrays import F64, Array
@@ -38,7 +39,7 @@ from .selection.expected_length import learn_length
 from .selection.penalty import chosen_penalty
 from .selection.template_set import TEMPLATES, FeaturedLists, chosen_features
 from .selection.tree_count import ALL, HeldOutChoices, chosen_count, counts_to_try, held_out_choices, of_all_trials
-from .selection.trials import Tell, Trial, Trials, Why
+from .selection.trials import Cluster, Step, Tell, Trial, Trials, Why
 from .selection.waterfall import DECISION as DECIDED
 from .selection.waterfall import FIRST, KEY, OWN, TREES, waterfall
 from .selection.waterfall import TEMPLATES as TEMPLATED
@@ -97,18 +98,25 @@ def induce_on(
     threads: int = 1,
     callback: Callback | None = None,
     tell: Tell | None = None,
+    cluster: Cluster | None = None,
 ) -> Model:
-    """Learn with features that are chosen already: choose the penalty, learn, choose the number of trees and the decision."""
+    """Learn with features that are chosen already: choose the penalty, learn, choose the number of trees and the decision.
+
+    Fits run in threads of this process, or on the workers of a cluster.
+    """
     dev, select = learnable(features.dev), None if features.select is None else learnable(features.select)
-    trials, n_init = Trials(dev, select), len(init.trees) if init else 0
+    trials, n_init = Trials(dev, select, cluster), len(init.trees) if init else 0
     options, why, near = with_penalty(trials, features, options, init or so_far, seed=seed, threads=threads, tell=tell)
-    engine = Local(dev, options, seed=seed, threads=threads)
+    engine = Local(dev, options, seed=seed, threads=threads) if cluster is None else None
 
     def learn(rounds: int, why: Why) -> Model:
         """Learn from all lists; of the rounds, all are kept."""
-        model = run_rounds(
-            engine, select, replace(options, rounds=rounds), seed=seed, why=why, init=init, so_far=so_far, callback=callback
-        )
+        how: dict[str, Any] = {"seed": seed, "why": why, "init": init, "so_far": so_far, "callback": callback}
+        wanted = replace(options, rounds=rounds)
+        if engine is not None:
+            model = run_rounds(engine, select, wanted, **how)
+        elif cluster is not None:
+            model = cluster.run_rounds(dev, select, wanted, **how)
         return replace(model, config={**model.config, "best_round": len(model.trees) - n_init})
 
     if not has_choices(trials, options):
@@ -119,17 +127,10 @@ def induce_on(
         model = learn(so_far.config["rounds"], kept_reasons(so_far))
     else:
         counts = counts_to_try(options.rounds)
-
-        def learn_fold(k: int, trial: Trial, threads: int, step: Callable[[], None]) -> TrialFit:
-            part = dev.take(trial.train)
-            fold = Local(part, options, seed=seed, threads=threads, near=near[k] if near else None)
-            model, length = run_rounds(fold, None, options, seed=seed, init=init, callback=lambda *_: step()), learn_length(part)
-            del fold, part
-            return TrialFit(model, length, held_out_choices(model, trial.unseen, options.metric, counts, n_init))
-
-        beside = engine.first_weights if init is None and so_far is None else None
+        task = partial(fit_of_trial, options=options, seed=seed, init=init, near=near, counts=counts)
+        beside = engine.first_weights if engine and init is None and so_far is None else None
         told = ("number of trees", options.rounds + 1, tell)
-        fits = trials.side_by_side(learn_fold, threads, beside=beside, told=told)
+        fits = trials.side_by_side(task, threads, beside=beside, told=told)
         rounds, reasons = choices(trials, fits, options, counts, n_init, features.own_rows, threads=threads)
         give_back()
         model = learn(rounds, {**why, **reasons})
@@ -142,6 +143,27 @@ class TrialFit(NamedTuple):
     model: Model
     length: Length | None
     held_out: HeldOutChoices
+
+
+def fit_of_trial(
+    k: int,
+    trial: Trial,
+    threads: int,
+    step: Step,
+    *,
+    options: BoostOptions,
+    seed: int,
+    init: Model | None,
+    near: Sequence[F64],
+    counts: Sequence[int],
+) -> TrialFit:
+    """Learn from the sentences of a trial, and choose from those that it has not seen after each of these numbers of trees."""
+    part = trial.dev.take(trial.train)
+    fold = Local(part, options, seed=seed, threads=threads, near=near[k] if near else None)
+    model, length = run_rounds(fold, None, options, seed=seed, init=init, callback=lambda *_: step()), learn_length(part)
+    del fold, part
+    n_init = len(init.trees) if init else 0
+    return TrialFit(model, length, held_out_choices(model, trial.unseen, options.metric, counts, n_init))
 
 
 def with_penalty(

@@ -19,6 +19,7 @@ from ..boosting.boost_options import RECIPES, BoostOptions
 from ..boosting.boost_options import recipe as recipe_of
 from ..boosting.induce import induce_on, with_gain_of
 from ..boosting.selection.template_set import FeaturedLists, chosen_features
+from ..boosting.selection.trials import Cluster
 from ..boosting.selection.waterfall import lines as waterfall_lines
 from ..boosting.stopping import kept_rounds
 from ..core.errors import InputError, counted
@@ -59,7 +60,7 @@ class LearningFlags(ModelFlags, OutputFlags):
         "Sets or templates, or FILE.toml; the model keeps them",
         metavar="NAMES",
         group=LEARNING,
-        without=("engine=dask", "graph_plan"),
+        without="graph_plan",
     )
     graphs: GraphOptions = field(default_factory=GraphOptions)
     engine: str = option("local", "Or dask: spread sentences over a cluster", choices=("local", "dask"), group=GRAPHS)
@@ -74,11 +75,6 @@ class LearningFlags(ModelFlags, OutputFlags):
     @property
     def is_dask(self) -> bool:
         return self.engine == "dask"
-
-    def check_together(self) -> None:
-        """Raise for flags that do not go together, before anything is read."""
-        if self.is_dask and (self.stores[1:] or self.stores[0] == "-"):
-            raise InputError(f"{self.stores[-1]}: --engine dask learns from one file that workers can open; name one")
 
     def read_lists(self) -> tuple[NBest, NBest | None]:
         """Return all lists to learn from as one, and the held-out one, which go together."""
@@ -117,14 +113,22 @@ def lists_with_features(
 
 
 @contextlib.contextmanager
-def cluster_of(o: LearningFlags) -> Iterator[Any]:
-    """Connect to the workers of a cluster; say where its dashboard is."""
+def cluster_of(o: LearningFlags, dev: NBest) -> Iterator[Any]:
+    """Connect to the workers of a cluster, if one is asked for; say where its dashboard is.
+
+    A single store to learn from is opened by workers themselves.
+    """
+    if not o.is_dask:
+        yield None
+        return
+    from ..distributed.worker_data import Source
     from ..distributed.workers import Workers, connected
 
+    stores = [] if o.stores[1:] or o.stores[0] == "-" else [(dev, Source.of(o.stores[0]))]
     with connected(o.scheduler, workers=o.workers, threads=o.threads, timeout=min(o.timeout, 20.0)) as client:
         if o.scheduler != "local":  # the cluster made here has none
             o.say(f"dask dashboard: {client.dashboard_link}")
-        cluster = Workers(client, workers=o.workers, timeout=o.timeout)
+        cluster = Workers(client, workers=o.workers, timeout=o.timeout, stores=stores, say=say_to_all(o))
         try:
             yield cluster
         except BaseException:
@@ -150,20 +154,20 @@ def tuned_on_graphs(
     return dev, replace(run, init=model.weights)
 
 
-def fit_on_graphs(o: LearningFlags, dev: NBest, options: GraphOptions) -> Callable[..., Model]:
+def fit_on_graphs(o: LearningFlags, dev: NBest, options: GraphOptions) -> Callable[..., list[Model]]:
     """Return what fits MERT on all derivations of the graphs of a list [K09]."""
     graphs = graphs_of(dev, options)
     missing = len(dev) - len(graphs)
     lacking = f"; {counted(missing, 'sentence')} without any, taken for empty lines" if missing else ""
     o.say(f"envelopes over {counted(len(graphs), 'graph')}, {sum(g.n_edges for g in graphs.values()):,} edges{lacking}")
-    return lambda tuner, nbest, held_out, run: fit_graphs(tuner, nbest, graphs, held_out, run)
+    return lambda tuner, nbest, held_out, runs: [fit_graphs(tuner, nbest, graphs, held_out, run) for run in runs]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # tune
 # ---------------------------------------------------------------------------------------------------------------------
 
-Fit: TypeAlias = Callable[..., Model]
+Fit: TypeAlias = Callable[..., list[Model]]  # of a tuner, the lists, and runs
 LEAST_EXPLAINED = 0.5  # of the decoder's scores, by weights that are taken for its own
 PICKS = {"auto": "auto", "select": "select", "dev": "train", "last": "last"}
 
@@ -187,8 +191,7 @@ class TuneFlags(LearningFlags):
 def tune(o: TuneFlags) -> None:
     """Tune linear weights with a classic method.
 
-    With --init MODEL that has trees, on a list of 'augment', their weights are tuned too. On a cluster, workers mix theirs after
-    each epoch.
+    With --init MODEL that has trees, on a list of 'augment', their weights are tuned too.
 
     \b
     Example:
@@ -196,7 +199,8 @@ def tune(o: TuneFlags) -> None:
       boostfeat tune dev.nbest --method mira --set oracle=max-bleu -o mira.json
     """
     tuner = make_tuner(o.method, o.of_method, o.settings)
-    _check(o, tuner)
+    if o.pick == "select" and o.select is None:
+        raise InputError("--set pick=select: it needs --select LIST")
     start = Model.load(o.init) if o.init and o.init != "zero" else None
     nbest, held_out = o.read_lists()
     features = lists_with_features(o, nbest, held_out, recipe_of(gain=o.gain), o.templates or "none", start)
@@ -207,10 +211,10 @@ def tune(o: TuneFlags) -> None:
         fit = fit_on_graphs(o, nbest, o.graphs_with(plan))
     elif o.graphs.paths:
         nbest, run = tuned_on_graphs(o, tuner, nbest, held_out, run, o.graphs_with(plan))
-    _warn(o, nbest if not o.is_dask else nbest[:0], run)  # the driver of a cluster looks at names only
-    with _fitting(o) as fit_here:
-        again = [replace(run, seed=o.seed + n) for n in range(o.runs)]
-        models = [_fitted(o, fit or fit_here, tuner, nbest, held_out, one) for one in again]
+    _warn(o, nbest, run)
+    again = [replace(run, seed=o.seed + n) for n in range(o.runs)]
+    with cluster_of(o, nbest) as cluster:
+        models = _fitted(o, fit or _fit_of(cluster), tuner, nbest, held_out, again)
     result, text, model = _summary(models, run.metric, metric_of(run.metric, nbest).sign)
     if start is not None and start.trees:
         model = replace(folded(model.weights, start), config=model.config, history=model.history)
@@ -223,7 +227,7 @@ def tune(o: TuneFlags) -> None:
 def _never_below_order(o: TuneFlags, model: Model, nbest: NBest, held_out: NBest | None, metric: str) -> Model:
     """Return the model, or the list's own order where that is better on the select list, or without one on the list itself."""
     judge = nbest if held_out is None else held_out
-    if o.is_dask or not is_below_own_order(model, judge, metric):  # the driver of a cluster looks at names only
+    if not is_below_own_order(model, judge, metric):
         return model
     kept = in_own_order(judge, model)
     where = "the list itself" if held_out is None else "--select"
@@ -240,17 +244,6 @@ def make_tuner(method: str, flags: Mapping[str, Any], settings: Iterable[str] = 
             has = ", ".join("--" + name.replace("_", "-") for name in options)
             raise InputError(f"--{name.replace('_', '-')}: {method} has no such option; it has {has}")
     return kind(**{**{options[name].field: value for name, value in flags.items()}, **typed(kind, settings, also)})
-
-
-def _check(o: TuneFlags, tuner: Any) -> None:
-    """Raise for what does not go together, before anything is read."""
-    o.check_together()
-    if o.is_dask:
-        from ..distributed.mixing import check_tuner
-
-        check_tuner(tuner, o.method)
-    if o.pick == "select" and o.select is None:
-        raise InputError("--set pick=select: it needs --select LIST")
 
 
 def _run(o: TuneFlags, nbest: NBest, start: Model | None) -> Run:
@@ -287,21 +280,16 @@ def _warn(o: TuneFlags, nbest: NBest, run: Run) -> None:
         o.warn(warning)
 
 
-@contextlib.contextmanager
-def _fitting(o: TuneFlags) -> Iterator[Fit]:
-    """Give what fits a tuner: this process, or a cluster."""
-    if not o.is_dask:
-        yield lambda tuner, nbest, held_out, run: tuner.fit(nbest, held_out, run)
-        return
-    from ..distributed.mixing import tune_on
-    from ..distributed.worker_data import Source
+def _fit_of(cluster: Any) -> Fit:
+    """Return what fits a tuner in several runs: this process, or workers."""
+    if cluster is None:
+        return lambda tuner, nbest, held_out, runs: [tuner.fit(nbest, held_out, run) for run in runs]
+    from ..distributed.cluster_tuning import tune_on
 
-    source = Source.of(o.stores[0])
-    with cluster_of(o) as cluster:
-        yield partial(tune_on, cluster, source, say=say_to_all(o))
+    return partial(tune_on, cluster)
 
 
-def _fitted(o: TuneFlags, fit: Fit, tuner: Any, nbest: NBest, held_out: NBest | None, run: Run) -> Model:
+def _fitted(o: TuneFlags, fit: Fit, tuner: Any, nbest: NBest, held_out: NBest | None, runs: Sequence[Run]) -> list[Model]:
     total = getattr(tuner, "epochs", getattr(tuner, "rounds", None))
     with o.progress(f"tuning ({o.method})") as bar:
 
@@ -309,7 +297,13 @@ def _fitted(o: TuneFlags, fit: Fit, tuner: Any, nbest: NBest, held_out: NBest | 
             select = f"  select {row['select']:.2f}" if "select" in row else ""
             bar.update(row["epoch"], total, f"dev {row['dev']:.2f}{select}")
 
-        model = fit(tuner, nbest, held_out, replace(run, callback=report))
+        models = fit(tuner, nbest, held_out, [replace(run, callback=report) for run in runs])
+    for model in models:
+        _say_notes(o, model)
+    return models
+
+
+def _say_notes(o: TuneFlags, model: Model) -> None:
     noted: dict[str, list[int]] = {}  # the epochs of each note: one line for all of them
     for row in model.history:
         if "note" in row:
@@ -317,7 +311,6 @@ def _fitted(o: TuneFlags, fit: Fit, tuner: Any, nbest: NBest, held_out: NBest | 
     for note, (first, *more) in noted.items():
         when = f"epoch {first} and {len(more)} more of {len(model.history)}" if more else f"epoch {first}"
         o.warn(f"{when}: {note}")
-    return model
 
 
 def _summary(models: list[Model], metric: str, sign: float) -> tuple[dict[str, Any], str, Model]:
@@ -411,7 +404,6 @@ def induce(o: InduceFlags) -> None:
       boostfeat induce dev.nbest --select select.nbest -o model.json
       boostfeat induce dev.nbest --templates large+sparse -o model.json
     """
-    o.check_together()
     if o.output == "-":
         raise InputError("-o: expected a file name, found '-'; 'boostfeat show' prints a model")
     options = o.boost_options()
@@ -425,38 +417,55 @@ def induce(o: InduceFlags) -> None:
     if "gain" not in o.of_boosting and with_gain_of(dev, options) != options:
         options = with_gain_of(dev, options)
         o.say(f"the lists have no references: learning from the quality column {options.gain}")
-    features = _features(o, dev, held_out, options, start, so_far)
-    dev, held_out, plan = features.dev, features.select, features.plan
-    for warning in (*range_warnings(dev).values(), *filter(None, [lost_ranking(dev)])):
-        o.warn(warning)
-    dev, held_out = learnable(dev), learnable(held_out) if held_out is not None else None
-    if o.static_only or options.tree_features:
-        options = replace(options, tree_features=_tree_features(dev, options.tree_features, static_only=o.static_only))
-    if o.graphs.paths:
-        dev = _grown(o, dev, held_out, options, plan, start)
-    features = replace(features, dev=dev, select=held_out)
-    model = with_plan(_learned(o, features, options, start, so_far), plan)
+    with cluster_of(o, dev) as workers:
+        cluster = _cluster_fits(workers)
+        features = _features(o, dev, held_out, options, start, so_far, cluster)
+        features = replace(features, dev=learnable(features.dev), select=features.select and learnable(features.select))
+        if o.static_only or options.tree_features:
+            names = _tree_features(features.dev, options.tree_features, static_only=o.static_only)
+            options = replace(options, tree_features=names)
+        if o.graphs.paths:
+            features = replace(features, dev=_grown(o, features, options, start))
+        model = with_plan(_learned(o, features, options, start, so_far, cluster), features.plan)
     model.save(o.output)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(partial)
-    _tell(o, model, dev, held_out, options)
+    _tell(o, model, features.dev, features.select, options)
+
+
+def _cluster_fits(workers: Any) -> Cluster | None:
+    """Return the fits of a run on workers; None where there are none."""
+    if workers is None:
+        return None
+    from ..distributed.cluster import ClusterFits
+
+    return ClusterFits(workers)
 
 
 def _features(
-    o: InduceFlags, dev: NBest, held_out: NBest | None, options: BoostOptions, start: Model | None, so_far: Model | None
+    o: InduceFlags,
+    dev: NBest,
+    held_out: NBest | None,
+    options: BoostOptions,
+    start: Model | None,
+    so_far: Model | None,
+    cluster: Cluster | None,
 ) -> FeaturedLists:
     """Return the lists with the templates that are asked for, or that pay."""
     templates = o.templates
-    if templates is None and (o.graphs.paths or o.is_dask) and start is None:
+    if templates is None and o.graphs.paths and start is None:
         templates = "none"
         if options.try_templates and (fitting := fitting_templates(dev)):
-            o.say(f"templates: none, where one machine and lists alone would try {fitting}; featurize the list beforehand")
+            o.say(f"templates: none, where lists alone would try {fitting}; featurize the list beforehand")
     with o.progress("choosing templates") as bar:
         how: dict[str, Any] = {"static_only": o.static_only, "tell": lambda what, done, n: bar.update(done, n, what)}
+        how["cluster"] = cluster
         features = lists_with_features(o, dev, held_out, options, templates, start, so_far, **how)
     if why := features.why.get("templates"):
         gain = f"{_gain(options, why['gain'], why['error'])} {options.metric} over the list's own features, by {why['by']}"
         o.say(f"templates: {why['chosen']} ({why['tried']}: {gain})")
+    for warning in (*range_warnings(features.dev).values(), *filter(None, [lost_ranking(features.dev)])):
+        o.warn(warning)
     return features
 
 
@@ -506,20 +515,25 @@ def _tree_features(dev: NBest, named: tuple[str, ...], *, static_only: bool) -> 
     return allowed
 
 
-def _grown(
-    o: InduceFlags, dev: NBest, select: NBest | None, options: BoostOptions, plan: FeaturePlan | None, start: Model | None
-) -> NBest:
+def _grown(o: InduceFlags, features: FeaturedLists, options: BoostOptions, start: Model | None) -> NBest:
     """Return the list with k-best lists of search graphs under models of its own; each starts anew, so that no tree stays
     that only an old list asked for.
     """
 
     def boosting(nbest: NBest, before: Model | None, i: int) -> Model:
-        return induce_on(FeaturedLists(nbest, select), options, seed=o.seed + i, threads=o.threads, init=start)
+        return induce_on(FeaturedLists(nbest, features.select), options, seed=o.seed + i, threads=o.threads, init=start)
 
-    return grown(dev, boosting, o.graphs_with(plan), threads=o.threads, report=o.say)[0]
+    return grown(features.dev, boosting, o.graphs_with(features.plan), threads=o.threads, report=o.say)[0]
 
 
-def _learned(o: InduceFlags, features: FeaturedLists, options: BoostOptions, start: Model | None, so_far: Model | None) -> Model:
+def _learned(
+    o: InduceFlags,
+    features: FeaturedLists,
+    options: BoostOptions,
+    start: Model | None,
+    so_far: Model | None,
+    cluster: Cluster | None,
+) -> Model:
     """Return the model of boosting here or on a cluster. Rounds are kept as they come; where it is interrupted, that is said."""
     latest: list[Model] = [so_far] if so_far else []
     partial, not_before = _partial(o.output), -inf
@@ -538,7 +552,8 @@ def _learned(o: InduceFlags, features: FeaturedLists, options: BoostOptions, sta
             bar.update(0, options.rounds, f"{what}: {done} of {n}")
 
         try:
-            return _boosted(o, features, options, init=start, so_far=so_far, callback=report, tell=choosing)
+            how: dict[str, Any] = {"init": start, "so_far": so_far, "callback": report, "tell": choosing, "cluster": cluster}
+            return induce_on(features, options, seed=o.seed, threads=o.threads, **how)
         except KeyboardInterrupt as error:
             for model in latest:
                 model.save(partial)
@@ -546,18 +561,6 @@ def _learned(o: InduceFlags, features: FeaturedLists, options: BoostOptions, sta
                 done = model.history[-1]["round"]
                 error.args = (f"after round {done}, {o.output} holds the best so far; go on with --resume",)
             raise
-
-
-def _boosted(o: InduceFlags, features: FeaturedLists, options: BoostOptions, **how: Any) -> Model:
-    if not o.is_dask:
-        return induce_on(features, options, seed=o.seed, threads=o.threads, **how)
-    from ..distributed.cluster import boost_on, check_options
-    from ..distributed.worker_data import Source
-
-    check_options(options, features.dev)
-    with cluster_of(o) as cluster:
-        lists = Source.of(o.stores[0]), features.dev, features.select
-        return boost_on(cluster, *lists, options, seed=o.seed, **how, say=say_to_all(o))
 
 
 def _show(o: InduceFlags, model: Model, dev: NBest, select: NBest | None, options: BoostOptions) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import pairwise
 from operator import add
 from typing import Any, TypeVar
@@ -18,11 +18,10 @@ import numpy as np
 from ..boosting.boost_options import BoostOptions
 from ..boosting.round_loss import RoundLoss, Standing
 from ..boosting.stopping import scores_of, tree_scores
-from ..core.arrays import F64, I64, Array
+from ..core.arrays import F64, I64
 from ..core.feature_table import FeatureTable
-from ..lists.choices import Scorer, best_choice
+from ..lists.choices import best_choice
 from ..lists.nbest import NBest
-from ..losses.corpus_weights import weighed_by_size
 from ..losses.pairs import PairOptions, Pairs, sample_pairs, split_pairs
 from ..metrics.metric import metric_of
 from ..model.effects import squares_within_lists
@@ -46,7 +45,7 @@ class BlockRange(Standing):
 
     def __init__(self, corpus: NBest, ptr: I64, number: int, options: BoostOptions | None) -> None:
         """``ptr``: offsets of its blocks among the sentences of the corpus; its number among all parts."""
-        self.number, self.options, self.n = number, options, len(corpus)
+        self.number, self.options = number, options
         self.first, self.first_hyp = int(ptr[0]), int(corpus.hyp_ptr[ptr[0]])
         self.nbest, self.units = corpus.run(self.first, int(ptr[-1]))
         self.blocks = ptr - self.first
@@ -55,13 +54,6 @@ class BlockRange(Standing):
             self.space = UnitSpace.of(self.nbest, options.level)
             self.counts = self.space.counts()
             self.gains = metric_of(options.gain, self.nbest).gain(self.nbest, alpha=options.pairs.alpha)
-            self.metric = metric_of(options.context_metric, self.nbest).fixed(options.pairs.alpha)
-            self.scorer = Scorer(self.nbest)
-
-    @property
-    def _hyps(self) -> list[slice]:
-        """Return the hypotheses of each block."""
-        return [slice(a, b) for a, b in pairwise(self.nbest.hyp_ptr[self.blocks].tolist())]
 
     # -- scores --------------------------------------------------------------------------------------------------------
 
@@ -82,7 +74,7 @@ class BlockRange(Standing):
     def _in_corpus(self, hyps: I64) -> I64:
         return np.where(hyps >= 0, hyps + self.first_hyp, -1)
 
-    # -- pairs and their weights ---------------------------------------------------------------------------------------
+    # -- pairs ---------------------------------------------------------------------------------------------------------
 
     def draw(self, options: PairOptions, seed: int, gain: str = "bleu") -> list[int]:
         """Draw pairs: those that these sentences have in the whole corpus. Gives their number."""
@@ -92,37 +84,17 @@ class BlockRange(Standing):
             if self.options is None:
                 self.gains = metric_of(gain, self.nbest).gain(self.nbest, alpha=options.alpha)
             self.pairs: Pairs = sample_pairs(self.nbest.hyp_ptr, self.gains, options, **how)
-        self.weight: F64 | None = None
         return [len(self.pairs)]
 
-    def context(self) -> list[Array]:
-        """Return what the 1-best of each block adds to the statistics of the corpus."""
-        self._rows = self.scorer.rows(best_choice(self.nbest, self.scores), self.metric)
-        return [self._rows[a:b].sum(axis=0) for a, b in pairwise(self.blocks.tolist())]
-
-    def weigh(self, total: Array) -> list[float]:
-        """Weights of pairs by their gain in the context of the corpus' 1-best, see corpus_weights; gives their sums."""
-        gains = np.empty(self.nbest.n_hyps)
-        for block in self._hyps:  # statistics as 64-bit rows are three times what the list holds
-            rest = total - self._rows[self.nbest.sent_of_hyp[block]]
-            rows = self.scorer.rows_of(np.arange(block.start, block.stop), self.metric)
-            gains[block] = self.metric.context_gain(rows, rest)
-        gains = self.n * (gains - float(self.metric.higher(self.metric.score(total))))
-        self.weight = np.maximum(gains[self.pairs.better] - gains[self.pairs.worse], 0.0)
-        return [float(self.weight[block].sum()) for block in self._pair_slices()]
-
-    def _pair_slices(self) -> Iterator[slice]:
-        return (slice(a, b) for a, b in pairwise(self.pairs.sent_ptr[self.blocks].tolist()))
-
-    def train(self, mean: float | None) -> list[float]:
-        """Make the loss of the rounds to come; with weights over their mean, or of 1 where that is 0. Gives its reach."""
-        weight = None
-        if mean is not None and self.weight is not None:
-            weight = self.weight / mean if mean > 0 else np.ones(len(self.pairs))
-        self.loss = RoundLoss.of(self.space, self.nbest.hyp_ptr, self.pairs, weight=weight, blocks=self.blocks)
+    def train(self) -> list[float]:
+        """Make the loss of the rounds to come. Gives its reach."""
+        self.loss = RoundLoss.of(self.space, self.nbest.hyp_ptr, self.pairs, blocks=self.blocks)
         units = np.diff(self.space.unit_ptr)
         reach = self.loss.loss.weight * (units[self.pairs.better] + units[self.pairs.worse])
         return [float(reach[block].sum()) for block in self._pair_slices()]
+
+    def _pair_slices(self) -> Iterator[slice]:
+        return (slice(a, b) for a, b in pairwise(self.pairs.sent_ptr[self.blocks].tolist()))
 
     def agree(self, reach: float) -> None:
         """Round gradients to the grid of the whole corpus."""
@@ -167,16 +139,6 @@ class BlockRange(Standing):
         """Select those of its units that are rows here."""
         return values if self._own is None else values[self._own]
 
-    @cached_property
-    def row_ptr(self) -> I64:
-        """Offsets of the rows of each block: a unit is that of its first use, and rows are in that order."""
-        if self.options is None or self.options.level == "global":
-            return np.asarray(self.nbest.hyp_ptr[self.blocks])
-        ends = self.nbest.unit_ptr[self.nbest.hyp_ptr[self.blocks]]
-        last = [self.nbest.unit_idx[a:b].max(initial=-1) for a, b in pairwise(ends.tolist())]
-        used = np.maximum.accumulate([0, *(k + 1 for k in last)])
-        return used if self._own is None else np.searchsorted(self._own, used)
-
     # -- a round -------------------------------------------------------------------------------------------------------
 
     def target(self) -> list[tuple[F64, F64, float, float]]:
@@ -218,9 +180,7 @@ class BlockRange(Standing):
 
     def prepare_linear(self) -> None:
         """Prepare what the methods of LinearPart are about."""
-        weigh = self.options is not None and self.options.context
-        pairs = weighed_by_size(self.pairs, self.nbest, self.metric) if weigh else self.pairs
-        self._linear = [LinearPart(self.nbest, part) for part in split_pairs(pairs, self.blocks)]
+        self._linear = [LinearPart(self.nbest, part) for part in split_pairs(self.pairs, self.blocks)]
 
     def linear(self, method: Callable[..., T], *arguments: Any) -> list[T]:
         """Call a method of the linear part of every block."""

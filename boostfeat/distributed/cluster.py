@@ -1,25 +1,24 @@
-"""Boosting on a cluster [TA13 Figure 3]: the driver has the model and adds up sums, workers have the sentences.
+"""Fits on a cluster: whole ones side by side, or one that is spread over blocks of sentences [TA13 Figure 3].
 
-All sums are over the fixed blocks of boostfeat.core.arrays, in their order: the model does not depend on the number of workers.
+The driver has the model and what is chosen, workers have the lists. They run the functions that one process would run, so the
+model is the same file. Sums of a fit that is spread are over the fixed blocks of boostfeat.core.arrays, in their order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from ..boosting.boost import run_rounds
+from ..boosting.boost import Engine, run_rounds
 from ..boosting.boost_options import BoostOptions
-from ..boosting.induce import alone_where_better, has_choices, settled, with_penalty
+from ..boosting.local import Local
 from ..boosting.record import Callback
-from ..boosting.selection.template_set import FeaturedLists
-from ..boosting.selection.trials import Tell, Trials
-from ..boosting.stopping import kept_rounds
+from ..boosting.selection.trials import Step, Tell, Trial, Trials
 from ..core.arrays import I64, sum_in_order
-from ..core.errors import InputError
+from ..core.processes import give_back
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
@@ -28,68 +27,128 @@ from ..trees.tree import Tree
 from ..tuners.linear import LinearProblem
 from .block_range import BlockRange, in_order
 from .cluster_grower import ClusterGrower, Grown
-from .worker_data import Source, WorkerData, search
+from .worker_data import Share, Source, WorkerData, opened, search
 from .workers import WorkerLostError, Workers, flat
 
-
-def check_options(options: BoostOptions, nbest: NBest) -> None:
-    """Raise for what this engine cannot do, before any work."""
-    sparse = set(nbest.sparse_names.to_pylist())
-    dense = nbest.global_names if options.level == "global" else nbest.unit_names
-    if not (dense or sparse):
-        raise InputError(f"--engine dask: expected a list with {options.level} features, found none; use --engine local")
-    if sparse & set(options.tree_features) or not (dense or options.tree_features):
-        raise InputError(
-            "--engine dask: expected trees over dense features only, found sparse ones; name dense ones with --tree-features"
-        )
+T = TypeVar("T")
 
 
-def boost_on(
-    workers: Workers,
-    source: Source,
-    dev: NBest,
-    select: NBest | None,
-    options: BoostOptions,
-    *,
-    seed: int = 0,
-    init: Model | None = None,
-    so_far: Model | None = None,
-    callback: Callback | None = None,
-    tell: Tell | None = None,
-    say: Callable[[str], None] = lambda _: None,
-) -> Model:
-    """boostfeat.boosting.boost on workers. ``dev`` is the store of the source: the driver looks at its sizes and names only,
-    unless it has a penalty to choose, which it does by itself.
+class ClusterFits:
+    """The fits of a run on workers: boosting.selection.trials.Cluster."""
 
-    A worker that is lost is named, and the rest goes on from the last round, after loading the lost one's blocks too.
+    def __init__(self, workers: Workers) -> None:
+        self.workers = workers
+
+    def results(self, trials: Trials, task: Callable[[int, Trial, int, Step], T], told: tuple[str, int, Tell | None]) -> list[T]:
+        """Return results of the task for each trial, of which every worker runs some as a whole."""
+        what, steps, tell = told
+        n = len(trials)
+        threads = max(1, sum(int(worker["nthreads"]) for worker in self.workers.members.values()) // n)
+
+        def done(ended: int) -> None:
+            if tell:
+                tell(what, ended * steps, n * steps)
+
+        return self.workers.results([(run_trial, task, k, threads, trials.dev, trials.select) for k in range(n)], done)
+
+    def run_rounds(
+        self,
+        dev: NBest,
+        select: NBest | None,
+        options: BoostOptions,
+        *,
+        so_far: Model | None = None,
+        callback: Callback | None = None,
+        **how: Any,
+    ) -> Model:
+        """Run Figure 3 on workers: spread over all of them where that gives the very same model, else on one.
+
+        A worker that is lost is named, and the rest goes on from the last round.
+        """
+        latest = so_far
+
+        def report(row: Mapping[str, Any], model: Model) -> Any:
+            nonlocal latest
+            latest = model
+            return callback(row, model) if callback else None
+
+        kind = SpreadEngine if self.workers.is_store(dev) and is_spread(options, dev) else WholeEngine
+        while True:
+            try:
+                engine: Engine = kind(self.workers, dev, options, seed=how["seed"])
+                return run_rounds(engine, select, options, so_far=latest, callback=report, **how)
+            except WorkerLostError as lost:
+                done = f"after round {latest.history[-1]['round']}" if latest else "from the start"
+                self.workers.heal(lost, done)
+
+
+def run_trial(
+    task: Callable[[int, Trial, int, Step], T], k: int, threads: int, dev: Source | NBest, select: Source | NBest | None
+) -> T:
+    """Run the task of a trial on a worker."""
+    with threadpool_limits(1, "blas"):
+        result = task(k, Trials(opened(dev), opened(select)).trial(k), threads, lambda: None)
+    give_back()
+    return result
+
+
+def is_spread(options: BoostOptions, nbest: NBest) -> bool:
+    """Tell whether blocks of sentences give every bit of the model: with constant leaves, dense features and equal pairs.
+
+    LightGBM's network cannot have linear leaves of few rows. The mean of the pairs' weights in context is no sum over blocks.
     """
-    check_options(options, dev)
-    trials, n_init = Trials(dev, select), len(init.trees) if init else 0
-    options, why, _ = with_penalty(trials, FeaturedLists(dev, select), options, init or so_far, seed=seed, threads=1, tell=tell)
-    if select is None and has_choices(trials, options):
-        say("a cluster has no folds to choose by: the best rounds on the training list are kept; give --select to choose by")
-    latest = [so_far] if so_far else []
-
-    def report(row: Mapping[str, Any], model: Model) -> None:
-        latest[:] = [model]
-        if callback:
-            callback(row, model)
-
-    while True:
-        try:
-            engine = Cluster(workers, source, dev, options, seed=seed)
-            known = latest[0] if latest else None
-            model = run_rounds(engine, select, options, seed=seed, why=why, init=init, so_far=known, callback=report)
-            model = replace(model, config={**model.config, "best_round": len(model.trees) - n_init})
-            if select is None or not has_choices(trials, options):
-                return kept_rounds(model, n_init)
-            return alone_where_better(dev, settled(trials, model, options, n_init))
-        except WorkerLostError as lost:
-            done = f"after round {latest[0].history[-1]['round']}" if latest else "from the start"
-            workers.heal(lost, done, say)
+    dense = nbest.global_names if options.level == "global" else nbest.unit_names
+    are_dense = bool(dense) and set(options.tree_features) <= set(dense)
+    return are_dense and options.tree.leaves == "constant" and not options.context
 
 
-class Cluster:
+def local_engine(nbest: NBest, options: BoostOptions, seed: int, *, share: Share) -> Local:
+    """Return the engine that one process has, on a worker."""
+    return Local(nbest, options, seed=seed, threads=share.threads)
+
+
+class WholeEngine:
+    """An engine on one worker, which has all lists and does what one process would do."""
+
+    drawn = -1
+
+    def __init__(self, workers: Workers, dev: NBest, options: BoostOptions, *, seed: int) -> None:
+        self.workers = workers
+        workers.load(local_engine, dev, options, seed, most=1)
+
+    def _ask(self, method: Callable[..., T], *arguments: Any) -> T:
+        return self.workers.shards(method, *arguments)[0]
+
+    def first_weights(self) -> dict[str, float]:
+        return self._ask(Local.first_weights)
+
+    def load(self, model: Model) -> None:
+        self.workers.later(Local.load, model)
+
+    def add(self, tree: Tree) -> None:
+        self.workers.later(Local.add, tree)
+
+    def train(self, m: int) -> None:
+        self.workers.later(Local.train, m)
+        self.drawn = m
+
+    def grow(self, m: int) -> tuple[Tree, float] | None:
+        return self._ask(Local.grow, m)
+
+    def line_search(self) -> float:
+        return self._ask(Local.line_search)
+
+    def move(self, rho: float, m: int) -> tuple[float, list[int]]:
+        return self._ask(Local.move, rho, m)
+
+    def row(self) -> tuple[float, float]:
+        return self._ask(Local.row)
+
+    def effects(self, model: Model) -> dict[str, float]:
+        return self._ask(Local.effects, model)
+
+
+class SpreadEngine:
     """An engine whose lists are on workers: it asks their shards, and adds up what blocks give."""
 
     drawn = -1
@@ -98,12 +157,12 @@ class Cluster:
     _targets: list[Any] | None = None  # of the next round, where they are known already
     _rows: list[tuple[list[float], I64]] | None = None  # after the last move
 
-    def __init__(self, workers: Workers, source: Source, dev: NBest, options: BoostOptions, *, seed: int) -> None:
+    def __init__(self, workers: Workers, dev: NBest, options: BoostOptions, *, seed: int) -> None:
         self.workers, self.dev, self.options, self.seed = workers, dev, options, seed
         self.scorer = Scorer(dev)
         self.n_pairs = 0
         metric_of(options.gain, dev).check_learnable(dev)
-        workers.load(WorkerData, source, len(dev), options)
+        workers.load(WorkerData, dev, options)
 
     def first_weights(self) -> dict[str, float]:
         self.workers.later_each(BlockRange.draw, self.options.pairs, self.seed)
@@ -124,10 +183,7 @@ class Cluster:
     def train(self, m: int) -> None:
         options, each = self.options, self.workers.each
         self.n_pairs = sum(each(BlockRange.draw, options.pairs, self.seed + options.draws_before(m)))
-        mean = None
-        if options.context:
-            mean = in_order(each(BlockRange.weigh, sum_in_order(each(BlockRange.context)))) / max(1, self.n_pairs)
-        self.workers.later_each(BlockRange.agree, in_order(each(BlockRange.train, mean)))
+        self.workers.later_each(BlockRange.agree, in_order(each(BlockRange.train)))
         self.drawn, self._targets = m, None
 
     def grow(self, m: int) -> tuple[Tree, float] | None:
@@ -140,11 +196,10 @@ class Cluster:
         return grown.tree, grown.gain
 
     def line_search(self) -> float:
-        grown, l2 = self._grown, self.options.l2
-        aim = (grown.tree, grown.splits, grown.on)
-        if len(self.workers.members) == 1:
-            return float(self.workers.shards(WorkerData.line_search, *aim, l2)[0])
-        return search(flat(self.workers.shards(WorkerData.aim, *aim)), lambda rho: self.workers.each(BlockRange.ray, rho), l2=l2)
+        tree, l2 = self._grown.tree, self.options.l2
+        if len(self.workers.holders) == 1:
+            return float(self.workers.shards(WorkerData.line_search, tree, l2)[0])
+        return search(flat(self.workers.shards(WorkerData.aim, tree)), lambda rho: self.workers.each(BlockRange.ray, rho), l2=l2)
 
     def move(self, rho: float, m: int) -> tuple[float, list[int]]:
         if m == self.options.rounds or self.options.drawn_after(m) == m:

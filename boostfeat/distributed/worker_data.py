@@ -27,9 +27,9 @@ from ..lists.precision import precision_of
 from ..lists.store import read_store
 from ..losses.line_search import minimise_ray
 from ..losses.pairwise import add_up, step_penalty
-from ..trees.binning import Bins, Borders, Scale, value_masses
+from ..trees.binning import Bins, Borders, value_masses
 from ..trees.growing import Grower, Split
-from ..trees.growing_kernels import on_grid, slope_sums, sums
+from ..trees.growing_kernels import on_grid, sums
 from ..trees.tree import Tree, leaf_outputs
 from .block_range import BlockRange, RayAt, Start
 
@@ -45,9 +45,9 @@ def versions() -> dict[str, str]:
 class Share(NamedTuple):
     """A worker's share of a corpus: a part for each of its threads."""
 
+    number: int  # of the worker
     blocks: list[I64]  # of each of its parts, the offsets of its blocks among the sentences
     first: int  # number of its parts among all
-    first_block: int
     parts: I64  # offsets of all parts of the workers among the sentences
     threads: int
 
@@ -62,7 +62,7 @@ def shares_of(n_sentences: int, threads: Sequence[int]) -> list[Share]:
         blocks.append([ptr[a + (b - a) * i // k : a + (b - a) * (i + 1) // k + 1] for i in range(k)])
     starts = np.array([part[0] for parts in blocks for part in parts] + [n_sentences])
     first = np.cumsum([0, *map(len, blocks)]).tolist()
-    return [Share(parts, first[k], cuts[k], starts, threads[k]) for k, parts in enumerate(blocks)]
+    return [Share(k, parts, first[k], starts, threads[k]) for k, parts in enumerate(blocks)]
 
 
 class Source(NamedTuple):
@@ -77,8 +77,10 @@ class Source(NamedTuple):
         return cls(where, os.path.getsize(where))
 
     def open(self) -> NBest:
-        """On a worker."""
-        who = f"worker {_address()}"
+        """Open it on a worker, in a task."""
+        from distributed import get_worker
+
+        who = f"worker {get_worker().address}"
         if not os.path.isfile(self.path):
             raise InputError(
                 f"{self.path}: expected the store on {who} too, found no such file there; put it where all workers see it"
@@ -91,14 +93,12 @@ class Source(NamedTuple):
 class WorkerData:
     """Consecutive blocks of the corpus. All its methods run in one thread: LightGBM's network belongs to a thread."""
 
-    def __init__(self, source: Source, options: BoostOptions | None, *, share: Share) -> None:
-        nbest = source.open()
+    def __init__(self, nbest: NBest, options: BoostOptions | None, *, share: Share) -> None:
         self.options, self.threads, self.share = options, share.threads, share
         self._corpus = nbest
         numbers = range(len(share.blocks))
         self.parts = in_threads(lambda k: BlockRange(nbest, share.blocks[k], share.first + k, options), numbers, len(numbers))
         self._network: Any = None
-        self._leaves: tuple[list[Split], I32] | None = None
 
     def each(
         self, method: Callable[Concatenate[BlockRange, P], list[T] | None], /, *arguments: P.args, **named: P.kwargs
@@ -124,18 +124,16 @@ class WorkerData:
         for part in self.parts:
             part.settle(host[part.units].astype(np.int64))
 
-    def prepare_rows(self, names: Sequence[str]) -> tuple[list[str], int, float]:
-        """Put the rows of all parts side by side. Returns their features, number and occurrences."""
+    def prepare_rows(self, names: Sequence[str]) -> tuple[list[str], int]:
+        """Put the rows of all parts side by side. Returns their features and number."""
         spaces = [part.space.for_trees(names) for part in self.parts]
         x = None if names else self._corpus_rows()
         if x is None:
             x = _joined([part.mine(space.x) for space, part in zip(spaces, self.parts, strict=True)])
         self._x, self._c = x, _joined([part.c for part in self.parts])
         self._ptr = offsets(np.array([len(part.c) for part in self.parts]))
-        blocks = [first + part.row_ptr for first, part in zip(self._ptr[:-1], self.parts, strict=True)]
-        self._blocks = [slice(a, b) for ptr in blocks for a, b in pairwise(ptr.tolist())]
         self._names = spaces[0].names
-        return list(self._names), len(self._x), float(self._c.sum())
+        return list(self._names), len(self._x)
 
     def _corpus_rows(self) -> F64 | None:
         """The rows as a part of the store, where they follow each other there: stores number units by their first use."""
@@ -155,23 +153,28 @@ class WorkerData:
         """Return the precision of the rows' features in the whole corpus."""
         return precision_of(self._corpus, self._names)
 
-    def code_rows(self, given: Sequence[tuple[Borders, Scale]] | None, seed: int, machines: int) -> list[tuple[Borders, Scale]]:
+    def code_rows(self, given: Sequence[Borders] | None, seed: int, machines: int) -> list[Borders]:
         """Code the rows by the borders of the whole corpus (found here where these are all) and make LightGBM's dataset.
 
-        Before there is a network. Returns borders and scales.
+        Before there is a network. Returns the borders.
         """
         assert self.options is not None
         how: dict[str, Any] = {"given": given, "threads": self.threads, "seed": seed, "machines": machines}
         how["precision"] = self.precision() if given is None else None
         self._grower = RowGrower(self._names, self._x, self._c, self.options.tree, **how)
-        return self._grower.features()
+        return self._grower.borders
 
-    def connect(self, machines: str, ports: dict[str, int], n: int, minutes: int) -> None:
+    def connect(self, machines: list[tuple[str, int]], minutes: int) -> None:
         """Join LightGBM's network; its boosters of this thread then share histograms."""
         self.disconnect()
         self._network = lgb.Booster({"verbosity": -1}, lgb.Dataset(np.zeros((1, 1)), params={"verbosity": -1}))
         with _no_output():
-            self._network.set_network(machines, local_listen_port=ports[_address()], listen_time_out=minutes, num_machines=n)
+            self._network.set_network(
+                ",".join(f"{host}:{port}" for host, port in machines),
+                local_listen_port=machines[self.share.number][1],
+                listen_time_out=minutes,
+                num_machines=len(machines),
+            )
 
     def disconnect(self) -> None:
         if self._network is not None:
@@ -185,71 +188,24 @@ class WorkerData:
         self.each(BlockRange.complete, target)
         self._g = _joined([part.g for part in self.parts])
 
-    def sequence(self, *task: Any) -> tuple[list[Split], F64]:
-        """LightGBM's splits, and occurrences below each: see RowGrower.splits."""
-        splits = self._grower.splits(self._g, *task)
-        return splits, self._grower.below(splits)
+    def grow(self, scale: float, step: float) -> tuple[list[Split], F64]:
+        """LightGBM's splits, and [n, 2] Σ (c, g) over each of their leaves; exact, so in any order."""
+        splits = self._grower.splits(self._g, scale, step)
+        if not splits:
+            return splits, np.zeros((0, 2))
+        self._leaf_of, parts = self._grower.leaf_of(splits), np.zeros((4, 2 * len(splits) + 1, 2))
+        sums(self._leaf_of, self._c, self._g, parts)
+        return splits, np.asarray(parts.sum(axis=0))
 
-    def constant(self, *task: Any) -> tuple[list[Split], F64]:
-        """LightGBM's splits, and sums over their leaves: where it sees to it that there is enough in each."""
-        splits = self._grower.splits(self._g, *task)
-        return splits, self.leaf_sums(splits) if splits else np.zeros((0, 2))
-
-    def leaf_sums(self, splits: list[Split]) -> F64:
-        """[n, 2] Σ (c, g) over each leaf; exact, so in any order."""
-        parts = np.zeros((4, 2 * len(splits) + 1, 2))
-        sums(self._leaf_of(splits), self._c, self._g, parts)
-        return np.asarray(parts.sum(axis=0))
-
-    def slope_sums(self, splits: list[Split], on: int, centre: F64) -> tuple[F64, list[F64]]:
-        """Return leaf_sums, and of each block [n, 3] Σ (c z, z g, c z²) about the leaves' centres, z of feature ``on``."""
-        leaf_of, z, slopes = self._leaf_of(splits), self._grower.z(on), []
-        for b in self._blocks:
-            slopes.append(np.zeros((len(centre), 3)))
-            slope_sums(leaf_of[b], self._c[b], self._g[b], z[b], centre, slopes[-1])
-        return self.leaf_sums(splits), slopes
-
-    def _leaf_of(self, splits: list[Split]) -> I32:
-        """[V] the leaf of each row; the last answer is kept, since leaves are summed first and aimed along next."""
-        if self._leaves is None or self._leaves[0] != splits:
-            self._leaves = splits, self._grower.leaf_of(splits)
-        return self._leaves[1]
-
-    def aim(self, tree: Tree, splits: list[Split], on: int) -> list[Start]:
-        """Prepare the line search along a tree of these splits. Gives where it starts."""
-        x = None if on < 0 else np.ascontiguousarray(self._x[:, on], np.float64)
-        h = leaf_outputs(self._leaf_of(splits), value=tree.value, intercept=tree.intercept, x=x)
+    def aim(self, tree: Tree) -> list[Start]:
+        """Prepare the line search along the tree that was grown last. Gives where it starts."""
+        h = leaf_outputs(self._leaf_of, value=tree.value, intercept=tree.intercept, x=None)
         rows = np.split(h, self._ptr[1:-1])
         return self._in_parts(lambda part: part.aim(tree, rows[part.number - self.share.first]))
 
-    def line_search(self, tree: Tree, splits: list[Split], on: int, l2: float) -> float:
+    def line_search(self, tree: Tree, l2: float) -> float:
         """ρ, where these are all the sentences."""
-        return search(self.aim(tree, splits, on), lambda rho: self.each(BlockRange.ray, rho), l2=l2)
-
-    def energy(self, on: int) -> tuple[F64, F64]:
-        """Return Σ |z g| and Σ c z² of each block: what the grids of linear leaves are agreed by."""
-        z, c, g = self._grower.z(on), self._c, self._g
-        energies = [(np.abs(z[b] * g[b]).sum(), (c[b] * z[b] * z[b]).sum()) for b in self._blocks]
-        first, second = np.array(energies).T
-        return first, second
-
-    def shares(self) -> list[tuple[float, float]]:
-        """Return Σ |g| and Σ c of each block."""
-        return [(float(np.abs(self._g[b]).sum()), float(self._c[b].sum())) for b in self._blocks]
-
-    def sample(self, points: list[F64], g_total: float, c_total: float) -> list[tuple[F64, Any, F64, F64, F64]]:
-        """Rows at these points of each block's cumulative share (all, where there are none): x, codes, c, g and share."""
-        out = []
-        for k, block in enumerate(self._blocks, self.share.first_block):
-            c, g = self._c[block], self._g[block]
-            share = np.abs(g) / (2 * g_total) + c / (2 * c_total)
-            at = np.arange(len(g))
-            here = points[k]
-            if here is not None:
-                at = np.minimum(np.searchsorted(np.cumsum(share), here), len(g) - 1)
-            rows = block.start + at
-            out.append((self._x[rows], self._grower.codes[:, rows], c[at], g[at], share[at]))
-        return out
+        return search(self.aim(tree), lambda rho: self.each(BlockRange.ray, rho), l2=l2)
 
 
 def _joined(arrays: list[Any]) -> Any:
@@ -273,7 +229,7 @@ class RowGrower(Grower):
         counts: F64,
         options: Any,
         *,
-        given: Sequence[tuple[Borders, Scale]] | None,
+        given: Sequence[Borders] | None,
         threads: int,
         seed: int,
         machines: int,
@@ -292,21 +248,14 @@ class RowGrower(Grower):
         self.machines = machines  # only now: the dataset is made by each for itself
         self._boosters = {}
         self._counts = np.append(counts - most * copies, np.full(copies.sum(), most)).astype(np.float32)
-        self._grad, self._hess = np.zeros((2, len(self._counts)), np.float32)
+        self._grad = np.zeros(len(self._counts), np.float32)
 
     @property
-    def codes(self) -> Any:
-        return self._bins.codes
-
-    def features(self) -> list[tuple[Borders, Scale]]:
-        return list(zip(self._bins.borders, self._bins.scales, strict=True))
+    def borders(self) -> list[Borders]:
+        return self._bins.borders
 
     def leaf_of(self, splits: list[Split]) -> I32:
         return self._descended(splits).leaf_of
-
-    def z(self, j: int) -> F64:
-        scale, shift = self._bins.scales[j]
-        return self._x[:, j] / scale - shift
 
     def _params(self, **more: Any) -> dict[str, Any]:
         if self.machines > 1:
@@ -314,16 +263,10 @@ class RowGrower(Grower):
             more |= {"tree_learner": "data", "num_machines": self.machines, "pre_partition": True, "min_data_in_leaf": 1}
         return super()._params(**more)
 
-    def splits(self, g: F64, on: int, scale: float, step: float, hess_step: float, least: float, most: int) -> list[Split]:
-        """LightGBM's splits on -g (or, for leaves linear in feature ``on``, on -z g)."""
-        n = len(self._c)  # the copies have no gradient
-        if on < 0:
-            on_grid(g, scale, step, self._grad[:n])
-            return self._split_sequence(self._counts, least, most)
-        z = self.z(on)
-        on_grid(z * g, scale, step, self._grad[:n])
-        on_grid(self._c * z * z, 1.0, hess_step, self._hess[:n])
-        return self._split_sequence(self._hess, least, most)
+    def splits(self, g: F64, scale: float, step: float) -> list[Split]:
+        """LightGBM's splits on -g; the copies of rows have no gradient."""
+        on_grid(g, scale, step, self._grad[: len(self._c)])
+        return self._split_sequence(self._counts, self.options.min_occurrences * (1 - 1e-6), self.options.max_leaves)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -331,42 +274,39 @@ class RowGrower(Grower):
 # ---------------------------------------------------------------------------------------------------------------------
 
 _IDLE = 3600.0  # seconds after which a run is taken for dead: its driver could not say that it is over
-_SHARDS: dict[str, Any] = {}
+_SHARDS: dict[str, tuple[ThreadPoolExecutor, Any]] = {}  # of each run, with the thread that its methods run in
 _USED: dict[str, float] = {}  # when each was last called
-_ME: dict[str, str] = {}
 
 
-async def load(
-    key: str, make: Any, source: Source, shares: dict[str, Share], *arguments: Any, dask_worker: Any
-) -> dict[str, str]:
+def opened(lists: Source | NBest | None) -> Any:
+    """Return lists as a worker has them: those of a store are opened, others were sent."""
+    return lists.open() if isinstance(lists, Source) else lists
+
+
+def load(key: str, make: Any, lists: Source | NBest, *arguments: Any, share: Share) -> dict[str, str]:
     """Make the shard of a run on this worker. Returns the versions of what has to be the same everywhere."""
     for old in [old for old, used in _USED.items() if time.monotonic() - used > _IDLE]:
-        await drop(old)
-    _ME["address"] = who = str(dask_worker.address)
-    thread = ThreadPoolExecutor(1, thread_name_prefix="shard")
-    shard = await asyncio.wrap_future(thread.submit(make, source, *arguments, share=shares[who]))
-    shard.thread = thread
-    _SHARDS[key], _USED[key] = shard, time.monotonic()
+        drop(old)
+    thread, nbest = ThreadPoolExecutor(1, thread_name_prefix="shard"), opened(lists)
+    _SHARDS[key] = thread, thread.submit(lambda: make(nbest, *arguments, share=share)).result()
+    _USED[key] = time.monotonic()
     return versions()
 
 
 async def call(key: str, calls: list[tuple[Any, ...]]) -> list[Any]:
     """Call methods of the run's shard, in the shard's own thread: the worker goes on giving signs of life."""
-    shard, _USED[key] = _SHARDS[key], time.monotonic()
-    return await asyncio.wrap_future(shard.thread.submit(lambda: [method(shard, *arguments) for method, *arguments in calls]))
+    (thread, shard), _USED[key] = _SHARDS[key], time.monotonic()
+    return await asyncio.wrap_future(thread.submit(lambda: [method(shard, *arguments) for method, *arguments in calls]))
 
 
-async def drop(key: str) -> None:
+def drop(key: str) -> None:
     """Forget a run."""
     _USED.pop(key, None)
-    if (shard := _SHARDS.pop(key, None)) is not None:
-        await asyncio.wrap_future(shard.thread.submit(shard.disconnect))
-        shard.thread.shutdown()
-
-
-def _address() -> str:
-    """Return the address of this worker."""
-    return _ME["address"]
+    if key in _SHARDS:
+        thread, shard = _SHARDS.pop(key)
+        if isinstance(shard, WorkerData):
+            thread.submit(shard.disconnect)
+        thread.shutdown(wait=False)
 
 
 @contextlib.contextmanager

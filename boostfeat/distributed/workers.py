@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from multiprocessing import resource_tracker
@@ -17,9 +18,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ..core.arrays import block_ptr
 from ..core.errors import InputError, counted
+from ..lists.nbest import NBest
 from ..tuners.linear import LinearPart
 from .block_range import BlockRange
-from .worker_data import WorkerData, call, drop, free_port, load, shares_of, versions
+from .worker_data import Source, WorkerData, call, drop, free_port, load, shares_of, versions
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -138,14 +140,26 @@ def flat(answers: Iterable[list[Any]]) -> list[Any]:
 
 
 class Workers:
-    """Workers that hold consecutive blocks of a corpus each."""
+    """Workers that make calls of their own, or hold consecutive blocks of a corpus each."""
 
-    def __init__(self, client: Any, *, workers: int | None = None, timeout: float = 60.0) -> None:
-        self.client, self.timeout = client, timeout
+    def __init__(
+        self,
+        client: Any,
+        *,
+        workers: int | None = None,
+        timeout: float = 60.0,
+        stores: Sequence[tuple[NBest, Source]] = (),
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """``stores`` has lists that workers open themselves; all others are sent. ``say`` hears of workers that are lost."""
+        self.client, self.timeout, self.say = client, timeout, say
         self._key, self._seen = "", {}  # type: tuple[str, dict[str, tuple[float, float]]]
         self._waiting: list[tuple[Any, ...]] = []
+        self._stores: list[tuple[NBest, Any]] = list(stores)
+        self._sent: list[tuple[NBest, Any]] = []  # lists, and Dask's names of them
         self._pool = ThreadPoolExecutor(8)
         self.members = self._wait_for(workers or 1, workers)  # by address, in the order of their blocks
+        self.holders: list[str] = []  # those that have a shard of the run
 
     # -- who is there --------------------------------------------------------------------------------------------------
 
@@ -195,9 +209,9 @@ class Workers:
             elif now - self._seen[address][1] > self.timeout:
                 raise WorkerLostError(f"worker {address}: no sign of it for {self.timeout:g} s")
 
-    def heal(self, lost: WorkerLostError, done: str, say: Callable[[str], None]) -> None:
+    def heal(self, lost: WorkerLostError, done: str) -> None:
         """Go on with the workers that are left, each in a fresh process: LightGBM waits for a dead peer for ever."""
-        say(f"{lost}; workers start again")
+        self.say(f"{lost}; workers start again")
         present = self._present()
         left = {a: w for a, w in self.members.items() if a in present}
         if any(not w.get("nanny") for w in left.values()):
@@ -212,26 +226,71 @@ class Workers:
                 self.client.restart_workers(list(left), timeout=patience, raise_for_error=False)
         self._seen.clear()
         self.members = self._wait_for(1, max(1, len(left)), [w["nanny"] for w in left.values()], patience=patience)
-        n = len(self.members)
-        say(f"going on {done} with {n} worker{'s' if n > 1 else ''}")
+        self._sent.clear()
+        self.say(f"going on {done} with {counted(len(self.members), 'worker')}")
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
-    def load(self, make: Any, source: Any, n_sentences: int, *arguments: Any) -> None:
-        """Make the shard of every worker: consecutive blocks, about as many sentences each."""
-        self.members = dict(list(self.members.items())[: self.share(n_sentences)])
-        self._key, self._waiting = uuid.uuid4().hex, []
-        threads = [int(worker["nthreads"]) for worker in self.members.values()]
-        shares = dict(zip(self.members, shares_of(n_sentences, threads), strict=True))
-        for address, found in zip(self.members, self._run(load, self._key, make, source, shares, *arguments), strict=True):
-            if found != versions():
-                raise InputError(
-                    f"worker {address}: expected the versions of the driver ({versions()}), found {found}; install the same"
-                )
+    def handle(self, nbest: NBest) -> Source | Any:
+        """Return what a worker's function is given for a list: the store that it opens, or a list that is sent once."""
+        for known, handle in (*self._stores, *self._sent):
+            if known is nbest:
+                return handle
+        bare = replace(nbest)  # without what it has computed
+        self._sent.append((nbest, self._awaited(self.client.scatter, bare, workers=list(self.members), hash=False)))
+        return self._sent[-1][1]
 
-    def share(self, n_sentences: int) -> int:
-        """Count the workers that get some of so many sentences."""
-        return min(len(self.members), len(block_ptr(n_sentences)) - 1)
+    def is_store(self, nbest: NBest) -> bool:
+        """Tell whether workers open the list themselves."""
+        return any(known is nbest for known, _ in self._stores)
+
+    def results(self, calls: Sequence[tuple[Any, ...]], done: Callable[[int], None] = lambda _: None) -> list[Any]:
+        """Return results of calls, function and arguments, of any workers; those that a lost worker had are made again.
+
+        Lists among the arguments get there as ``handle`` says; ``done`` hears how many calls have ended.
+        """
+        results = dict[int, Any]()
+        while len(results) < len(calls):
+            try:
+                left = [k for k in range(len(calls)) if k not in results]
+                futures = {self._submit(calls[k], list(self.members)): k for k in left}
+                while futures:
+                    for future in self._ended(futures):
+                        results[futures.pop(future)] = future.result()
+                        done(len(results))
+            except WorkerLostError as lost:
+                self.heal(lost, f"with {len(results)} of {counted(len(calls), 'fit')} done")
+        return [results[k] for k in range(len(calls))]
+
+    def _submit(self, call: tuple[Any, ...], addresses: list[str], **named: Any) -> Any:
+        function, *arguments = (self.handle(item) if isinstance(item, NBest) else item for item in call)
+        return self.client.submit(function, *arguments, **named, workers=addresses, allow_other_workers=False, pure=False)
+
+    def _ended(self, futures: Iterable[Any]) -> list[Any]:
+        """Wait for some of these to end, not for long; raise where a worker is lost."""
+        from distributed import wait as wait_for
+
+        with self._reached(), contextlib.suppress(TimeoutError):
+            wait_for(list(futures), timeout=min(_POLL, self.timeout / 4), return_when="FIRST_COMPLETED")
+        self._check()
+        return [future for future in futures if future.done()]
+
+    def load(self, make: Any, nbest: NBest, *arguments: Any, most: int | None = None) -> None:
+        """Make the shards of workers, or of so many at most: consecutive blocks, about as many sentences each."""
+        self.holders = list(self.members)[: min(most or len(self.members), len(block_ptr(len(nbest))) - 1)]
+        self._key, self._waiting = uuid.uuid4().hex, []
+        shares = shares_of(len(nbest), [int(self.members[address]["nthreads"]) for address in self.holders])
+        call = load, self._key, make, nbest, *arguments
+        futures = {
+            self._submit(call, [address], share=share): address for address, share in zip(self.holders, shares, strict=True)
+        }
+        while futures:
+            for future in self._ended(futures):
+                address, theirs = futures.pop(future), future.result()
+                if theirs != versions():
+                    raise InputError(
+                        f"worker {address}: expected the versions of the driver ({versions()}), found {theirs}; install the same"
+                    )
 
     def shards(self, method: Callable[Concatenate[Any, P], T], /, *arguments: P.args, **named: P.kwargs) -> list[T]:
         """Call a method of every worker's data; return what they give, in the order of their blocks."""
@@ -265,16 +324,9 @@ class Workers:
         """LightGBM's own network among the workers."""
         from distributed.comm.addressing import get_address_host
 
-        n = len(self.members)
         ports = self._run(free_port)
-        machines = [f"{get_address_host(a)}:{port}" for a, port in zip(self.members, ports, strict=True)]
-        self.shards(
-            WorkerData.connect,
-            ",".join(machines),
-            dict(zip(self.members, ports, strict=True)),
-            n,
-            max(1, round(self.timeout / 60)),
-        )
+        machines = [(get_address_host(address), port) for address, port in zip(self.holders, ports, strict=True)]
+        self.shards(WorkerData.connect, machines, max(1, round(self.timeout / 60)))
 
     def close(self) -> None:
         """Free what workers hold."""
@@ -291,29 +343,32 @@ class Workers:
             wait([thread.submit(self.client.run, drop, self._key, wait=False, on_error="return")], timeout=_POLL)
             thread.shutdown(wait=False)
 
-    def _run(self, job: Any, *arguments: Any) -> list[Any]:
-        """Results of a job on all workers. It waits in a thread of its own, so that a worker's death is seen here."""
-        addresses = list(self.members)
-        running = self._pool.submit(self.client.run, job, *arguments, workers=addresses, on_error="return")
+    def _awaited(self, function: Callable[..., T], *arguments: Any, **named: Any) -> T:
+        """Return what a function gives that waits for workers, in a thread of its own, so that a worker's death is seen here."""
+        running = self._pool.submit(function, *arguments, **named)
         until = time.monotonic() + _LONGEST * self.timeout
         while not wait([running], timeout=min(_POLL, self.timeout / 4)).done:
             self._check()
             if time.monotonic() > until:
                 raise InputError(f"--engine dask: no answer from workers for {_LONGEST * self.timeout:g} s; raise --timeout")
         with self._reached():
-            found = running.result()
-        for address in addresses:
-            if isinstance(found.get(address, OSError()), OSError):  # the connection broke
+            return running.result()
+
+    def _run(self, job: Any, *arguments: Any) -> list[Any]:
+        """Return results of a job on all workers that have a shard."""
+        answers = self._awaited(self.client.run, job, *arguments, workers=self.holders, on_error="return")
+        for address in self.holders:
+            if isinstance(answers.get(address, OSError()), OSError):  # the connection broke
                 self._await_departure([address])
                 raise WorkerLostError(f"worker {address}: its process or machine is gone")
-        for address, result in found.items():
-            if isinstance(result, InputError):
-                raise result
-            if isinstance(result, Exception):
-                self._await_departure(addresses)  # LightGBM on this worker may have lost another
+        for address, answer in answers.items():
+            if isinstance(answer, InputError):
+                raise answer
+            if isinstance(answer, Exception):
+                self._await_departure(self.holders)  # LightGBM on this worker may have lost another
                 self._check()
-                raise RuntimeError(f"worker {address}: {type(result).__name__}: {result}") from result
-        return [found[address] for address in addresses]
+                raise RuntimeError(f"worker {address}: {type(answer).__name__}: {answer}") from answer
+        return [answers[address] for address in self.holders]
 
     def _await_departure(self, addresses: Sequence[str]) -> None:
         """Wait until one of them is gone for the scheduler, too, which may notice a little later than we do."""

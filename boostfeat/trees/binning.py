@@ -60,10 +60,10 @@ class Bins:
         *,
         sparse: csr_matrix | None,
         threads: int,
-        given: Sequence[tuple[Borders, Scale]] | None = None,
+        given: Sequence[Borders] | None = None,
         precision: Sequence[Precision] | None = None,
     ) -> None:
-        """Borders and scales of the dense features [D] are found here, by their precision, unless they are given."""
+        """Borders and scales of the dense features [D] are found here, by their precision; ``given``: borders alone."""
         n, d = x.shape
         self.codes: U8 = np.zeros((d, n), np.uint8)
         self.borders = [Borders(np.zeros(0), np.zeros(0))] * d
@@ -75,7 +75,7 @@ class Bins:
         def bin_column(f: int) -> None:
             column = block[f - first]
             if given is not None:
-                self.borders[f], self.scales[f] = given[f]
+                self.borders[f] = given[f]
             else:
                 values, mass = value_masses(column, counts)
                 known = precision[f] if precision else EXACT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..lists.nbest import NBest
 from ..losses.pairs import PairOptions, pairs_for
 from ..model.model import Model
 from .base import EpochLog, Features, Run
-from .linear import linear_problem
+from .linear import LinearProblem, linear_problem
 from .tuner_options import ProOptions
 
 
@@ -25,17 +26,24 @@ class Pro(ProOptions):
 
         The objective is convex: initial weights only shorten the search, except those of frozen features, which stay.
         """
-        run.groups.check("pro", "l2")
         nbest = learnable(nbest)
-        features = Features.of(nbest)
-        log = EpochLog(features, nbest, select, run)
+
+        def problem(options: PairOptions, seed: int) -> LinearProblem:
+            pairs = pairs_for(nbest, options, gain=run.gain, seed=seed, threads=run.threads)
+            if not len(pairs):
+                raise no_pairs(options, run.gain)
+            return linear_problem(nbest, pairs, threads=run.threads)
+
+        return self.fit_problems(problem, EpochLog(Features.of(nbest), nbest, select, run))
+
+    def fit_problems(self, problem: Callable[[PairOptions, int], LinearProblem], log: EpochLog) -> Model:
+        """Return the model of these rounds' problems, each of the pairs that a seed draws."""
+        features, run = log.features, log.run
+        run.groups.check("pro", "l2")
         start = features.start(run.init)
         total, options = np.zeros(len(features)), self.pair_options()
         for r in range(self.rounds):
-            pairs = pairs_for(nbest, options, gain=run.gain, seed=seed_of(run.seed, r), threads=run.threads)
-            if not len(pairs):
-                raise no_pairs(options, run.gain)
-            fit = linear_problem(nbest, pairs, threads=run.threads).fit(
+            fit = problem(options, seed_of(run.seed, r)).fit(
                 l2=self.l2,
                 init=features.named(start),
                 max_iter=self.max_iter,

@@ -33,15 +33,18 @@ from boostfeat.boosting.selection.template_set import FeaturedLists
 from boostfeat.core.arrays import block_ptr
 from boostfeat.core.errors import InputError
 from boostfeat.distributed.block_range import BlockRange
-from boostfeat.distributed.cluster import Cluster, boost_on, check_options
-from boostfeat.distributed.mixing import tune_on
+from boostfeat.distributed.cluster import ClusterFits, SpreadEngine, WholeEngine, is_spread
+from boostfeat.distributed.cluster_tuning import tune_on
 from boostfeat.distributed.worker_data import Source, WorkerData
 from boostfeat.distributed.workers import Workers, connected
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
+from boostfeat.lists.nbest import columns
 from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model
 from boostfeat.tuners.adaptive import Adagrad
 from boostfeat.tuners.base import Run
+from boostfeat.tuners.kbmira import Kbmira
+from boostfeat.tuners.mert import Mert
 from boostfeat.tuners.mira import Mira, RelativeMargin
 from boostfeat.tuners.pro import Pro
 
@@ -50,13 +53,12 @@ OPTIONS = {
     "paper": recipe("paper", rounds=4, max_leaves=4, **SMALL),
     "global": recipe("paper", rounds=2, level="global", **{**SMALL, "min_occurrences": 20}),
     "fresh pairs": recipe("paper", rounds=3, max_leaves=3, resample_pairs=1, metric="bleu", **SMALL),
-    "linear": recipe("paper", rounds=2, max_leaves=3, leaves="linear", **SMALL),
-    "affine": recipe("paper", rounds=2, max_leaves=3, leaves="affine", candidates=2, **SMALL),
+    "linear": recipe("paper", rounds=3, max_leaves=4, leaves="linear", **SMALL),
+    "affine": recipe("paper", rounds=2, max_leaves=5, leaves="affine", candidates=2, **SMALL),
     "default": recipe("default", rounds=7, **SMALL),
 }
-ALL_ROUNDS = {"rule": "all", "decide": "score"}  # nothing is chosen by folds, which a cluster does not have
+ALL_ROUNDS = {"rule": "all", "decide": "score"}  # nothing to choose
 RUN = Run(seed=5, init={"LM0": 0.3, "RelFreq": 0.1})
-EXACT = ("paper", "global", "fresh pairs")  # every bit; sums of slopes are over units, the mean weight in context over blocks
 
 
 def here(dev, select, options, **how):
@@ -84,10 +86,15 @@ def stores(lists, tmp_path_factory):
     return paths
 
 
+def there(workers, dev, select, options, **how):
+    """Learn on workers."""
+    return induce_on(FeaturedLists(dev, select), options, cluster=ClusterFits(workers), **how)
+
+
 @pytest.fixture(scope="module")
 def client():
     """A local cluster, whose key other clients of this process have, too: those of commands with its address."""
-    with connected("local", workers=4, threads=4) as client:
+    with connected("local", workers=5, threads=5) as client:
         key = client.security
         tls = {"ca-file": key.tls_ca_file, "client.cert": key.tls_client_cert, "client.key": key.tls_client_key}
         with dask.config.set({f"distributed.comm.tls.{name}": text for name, text in tls.items()}):
@@ -95,11 +102,13 @@ def client():
 
 
 @pytest.fixture
-def fleet(client):
+def fleet(client, lists, stores):
+    """Make workers that open the first list themselves; others that they are given are sent."""
     fleets = []
 
-    def of(n: int) -> Workers:
-        fleets.append(Workers(client, workers=n, timeout=60))
+    def of(n: int, **how) -> Workers:
+        how = {"timeout": 60, "stores": [(lists[0], Source.of(stores[0]))], **how}
+        fleets.append(Workers(client, workers=n, **how))
         return fleets[-1]
 
     yield of
@@ -107,103 +116,83 @@ def fleet(client):
         one.close()
 
 
-@pytest.mark.parametrize(("name", "workers"), [("paper", (1, 4)), *((name, (3,)) for name in OPTIONS if name != "paper")])
-def test_any_number_of_workers_gives_the_model_of_one_machine(lists, stores, fleet, name, workers):
+@pytest.mark.parametrize(("name", "workers"), [("paper", (1, 2, 3, 5)), *((name, (2,)) for name in OPTIONS if name != "paper")])
+def test_any_number_of_workers_gives_the_model_of_one_machine(lists, fleet, name, workers):
     local = here(*lists, OPTIONS[name], seed=3)
     assert len(local.history) > 1
     for n in workers:
-        found = boost_on(fleet(n), Source.of(stores[0]), *lists, OPTIONS[name], seed=3)
-        if name in EXACT:
-            assert found.to_json() == local.to_json()
-        assert_same(found, local)
+        assert there(fleet(n), *lists, OPTIONS[name], seed=3).to_json() == local.to_json()
 
 
-def test_both_engines_are_asked_the_same(lists, stores, fleet):
+@pytest.mark.parametrize("name", ["paper", "default"])
+def test_folds_choose_on_workers_as_on_one_machine(lists, fleet, name):
+    local, told = here(lists[0], None, OPTIONS[name], seed=3), []
+    assert local.config["chosen_by"] == "folds"
+    found = there(fleet(3), lists[0], None, OPTIONS[name], seed=3, tell=lambda *row: told.append(row))
+    assert found.to_json() == local.to_json()
+    rounds = OPTIONS[name].rounds + 1
+    assert told == [("number of trees", n * rounds, 3 * rounds) for n in (1, 2, 3)]
+
+
+def test_three_engines_are_asked_the_same(lists, fleet):
     """One loop: the same lines, in the same order, for rounds from the start and for rounds that go on."""
     options, seen = replace(OPTIONS["fresh pairs"], resample_pairs=2), []
     alone = Local(lists[0], options, seed=3, threads=1)
     whole = run_rounds(alone, lists[1], options, seed=3, callback=lambda row, model: seen.append(model))
     for so_far in (None, seen[1]):
         engines = [Told(Local(lists[0], options, seed=3, threads=1)),
-                   Told(Cluster(fleet(2), Source.of(stores[0]), lists[0], options, seed=3))]  # fmt: skip
+                   *(Told(kind(fleet(2), lists[0], options, seed=3)) for kind in (SpreadEngine, WholeEngine))]  # fmt: skip
         for engine in engines:
             assert run_rounds(engine, lists[1], options, seed=3, so_far=so_far).to_json() == whole.to_json()
-        assert engines[0].asked == engines[1].asked
+        assert engines[0].asked == engines[1].asked == engines[2].asked
         assert len(engines[0].asked) > 9
     assert [call for call in engines[0].asked if call[0] in ("train", "add", "grow")] == [
         ("train", 0), ("add",), ("grow", 2), ("train", 2), ("grow", 3)]  # fmt: skip
 
 
-def test_trees_over_sparse_features_are_refused(lists):
+def test_fits_are_spread_where_that_keeps_every_bit(lists):
     worded = featurize(lists[0].truncate(2), FeaturePlan.of("pt", TEMPLATES, min_count=1))[0]
-    sparse = worded.sparse_names[0].as_py()
-    line = "--engine dask: expected trees over dense features only, found sparse ones; name dense ones with --tree-features"
     bare = replace(worded, units=replace(worded.units, x=worded.X[:, :0]), unit_names=())
-    for nbest, names in ((worded, ("LM0", sparse)), (bare, ())):
-        with pytest.raises(InputError, match=line):
-            check_options(recipe("paper", tree_features=names), nbest)
-    none = replace(lists[0], units=replace(lists[0].units, x=lists[0].X[:, :0]), unit_names=())
-    with pytest.raises(InputError, match="--engine dask: expected a list with local features, found none; use --engine local"):
-        check_options(recipe("paper"), none)
-    check_options(recipe("paper"), worded)
-    check_options(recipe("paper", tree_features=("LM0",)), worded)
+    assert [name for name, options in OPTIONS.items() if is_spread(options, lists[0])] == ["paper", "global", "fresh pairs"]
+    assert is_spread(recipe("paper", tree_features=("LM0",)), worded)
+    assert not is_spread(recipe("paper", tree_features=("LM0", worded.sparse_names[0].as_py())), worded)
+    assert not is_spread(recipe("paper"), bare)
 
 
-def test_sparse_features_are_penalised_as_on_one_machine(lists, fleet, tmp_path):
+def test_lists_that_are_no_store_are_sent_with_their_sparse_features(lists, fleet):
     worded = featurize(lists[0].truncate(6), FeaturePlan.of("pt", TEMPLATES, min_count=1))[0]
-    write_store(worded, tmp_path / "dev.nbest")
-    options = recipe("default", rounds=2, **ALL_ROUNDS, **SMALL)
-    local = here(worded, None, options)
-    found = boost_on(fleet(2), Source.of(str(tmp_path / "dev.nbest")), worded, None, options)
-    assert any(name.startswith("pt:") for name in found.weights)
-    assert found.weights == pytest.approx(local.weights, rel=1e-9)
-    assert_same(found, local)
+    names = tuple(worded.sparse_names.to_pylist()[:3])
+    for options in (recipe("default", rounds=2, **SMALL), recipe("paper", rounds=2, tree_features=names, **ALL_ROUNDS, **SMALL)):
+        local = here(worded, None, options)
+        assert any(name.startswith("pt:") for name in local.weights)
+        assert there(fleet(2), worded, None, options).to_json() == local.to_json()
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_workers_and_their_threads_do_not_change_a_bit(lists, stores, fleet, name):
+def test_threads_of_workers_do_not_change_a_bit(lists, fleet):
     found = set()
     for threads in ([1], [3], [2, 1]):
         of = fleet(len(threads))
         for worker, n in zip(of.members.values(), threads, strict=True):
             worker["nthreads"] = n
-        found.add(json.dumps(boost_on(of, Source.of(stores[0]), *lists, OPTIONS[name], seed=3).to_json()))
+        found.add(json.dumps(there(of, *lists, OPTIONS["paper"], seed=3).to_json()))
     assert len(found) == 1
 
 
-def assert_same(found: Model, expected: Model) -> None:
-    """The same structure and thresholds; numbers that differ by rounding alone."""
-    assert found.weights == pytest.approx(expected.weights, rel=1e-6)
-    assert len(found.trees) == len(expected.trees)
-    for a, b in zip(found.trees, expected.trees, strict=True):
-        assert (a.feature, a.on, a.left.tolist(), a.threshold.tolist()) == (
-            b.feature,
-            b.on,
-            b.left.tolist(),
-            b.threshold.tolist(),
-        )
-        assert np.append(a.weight * a.value, a.weight * a.intercept) == pytest.approx(
-            np.append(b.weight * b.value, b.weight * b.intercept), rel=1e-6, abs=1e-12
-        )
-
-
-TUNERS = [Pro(draws=200, keep=20, rounds=2), Mira(epochs=3), RelativeMargin(epochs=2), Adagrad(epochs=3)]
+TUNERS = [Pro(draws=200, keep=20, rounds=2), Mira(epochs=3, shards=2), RelativeMargin(epochs=2), Adagrad(epochs=3),
+          Kbmira(epochs=3), Mert(restarts=1)]  # fmt: skip
 
 
 @pytest.mark.parametrize("tuner", TUNERS, ids=lambda tuner: type(tuner).__name__)
-def test_one_worker_is_the_plain_tuner_and_pro_is_so_on_four(lists, stores, fleet, tuner):
-    plain = tuner.fit(*lists, RUN)
-    for n in (1, 4) if isinstance(tuner, Pro) else (1,):
-        assert tune_on(fleet(n), Source.of(stores[0]), tuner, *lists, RUN).to_json() == plain.to_json()
-
-
-@pytest.mark.parametrize("tuner", [Mira(epochs=1, average=False), Adagrad(epochs=1, standardise=False, dense_eta=0.1)])
-def test_mixing_is_the_mean_of_what_the_shards_learn(lists, stores, fleet, tuner):
-    dev, ptr = lists[0], block_ptr(len(lists[0]))[::2]
-    mixed = tune_on(fleet(2), Source.of(stores[0]), tuner, dev, None, RUN)
-    alone = [tuner.fit(dev[a:b], None, replace(RUN, seed=[RUN.seed, int(a), 1])).weights for a, b in pairwise(ptr)]
-    assert alone[0] != alone[1]
-    assert mixed.weights == pytest.approx({name: (alone[0][name] + alone[1][name]) / 2 for name in alone[0]}, rel=1e-12)
+def test_tuners_learn_what_they_do_on_one_machine(lists, fleet, tuner):
+    rows = []
+    runs = [replace(RUN, seed=seed, callback=rows.append) for seed in (5, 6)]
+    plain = [tuner.fit(*lists, run) for run in runs]
+    heard, rows[:] = list(rows), []
+    for n in (1, 4) if isinstance(tuner, Pro) else (2,):
+        found = tune_on(fleet(n), tuner, *lists, runs)
+        assert [model.to_json() for model in found] == [model.to_json() for model in plain]
+        assert rows == heard
+        rows.clear()
 
 
 @pytest.mark.parametrize("gain", ["bleu", "wer"])
@@ -220,7 +209,7 @@ def test_induce_and_tune_commands(stores, client, boostfeat, tmp_path, gain):
     assert "dashboard: http" in err
     tune = ("tune", dev, "--method", "rm", "--epochs", 1, "--gain", gain)
     assert boostfeat(*tune, "-o", here)[0] == 0
-    assert boostfeat(*tune, "-o", there, *cluster[:-1], "workers=1")[0] == 0
+    assert boostfeat(*tune, "-o", there, *cluster)[0] == 0
     assert here.read_bytes() == there.read_bytes()
 
 
@@ -247,7 +236,7 @@ def test_a_feature_beyond_all_measure_is_left_out_on_workers_too(lists, fleet, t
     huge = replace(dev, units=replace(dev.units, x=dev.X * np.where(np.arange(dev.X.shape[1]) == 4, 1e200, 1.0)))
     write_store(huge, tmp_path / "huge.nbest")
     options = recipe("paper", rounds=1, **ALL_ROUNDS, **SMALL)
-    found = boost_on(fleet(2), Source.of(str(tmp_path / "huge.nbest")), huge, None, options)
+    found = there(fleet(2, stores=[(huge, Source.of(str(tmp_path / "huge.nbest")))]), huge, None, options)
     assert found.to_json() == here(huge, None, options).to_json()
 
 
@@ -304,9 +293,6 @@ def test_an_interrupted_round_ends_at_once_and_leaves_no_process(stores, tmp_pat
             ["induce", "--set", "scheduler=127.0.0.1:1", "--set", "timeout=1"],
             "--set scheduler: expected the address of a Dask scheduler",
         ),
-        (["tune", "--method", "mert"], "expected --method pro, mira, rm or adagrad, found mert"),
-        (["tune", "--method", "mira", "--set", "shards=2"], "the workers are the shards"),
-        (["tune", "--method", "adagrad", "--set", "async=yes"], "expected no --async"),
     ],
 )
 def test_refused_before_any_work(stores, boostfeat, tmp_path, flags, line):
@@ -327,8 +313,10 @@ def test_without_dask_one_line_names_the_extra(stores, boostfeat, tmp_path, monk
     ("change", "line"), [({"path": "/no/such/dev.nbest"}, "found no such file there"), ({"size": 7}, "expected 7 bytes")]
 )
 def test_a_store_that_workers_do_not_see(lists, stores, fleet, change, line):
-    with pytest.raises(InputError, match=line):
-        boost_on(fleet(2), Source.of(stores[0])._replace(**change), *lists, OPTIONS["paper"])
+    store = lists[0], Source.of(stores[0])._replace(**change)
+    for options in (OPTIONS["paper"], OPTIONS["default"]):
+        with pytest.raises(InputError, match=line):
+            there(fleet(2, stores=[store]), *lists, options)
 
 
 def test_blocks_are_the_sentences_of_the_corpus(lists):
@@ -348,43 +336,35 @@ def worker_of(client, fleet, number):
     return address, client.run(os.getpid, workers=[address])[address]
 
 
-@pytest.mark.parametrize("at", [pytest.param("round", marks=pytest.mark.slow), "constant"])
-def test_a_killed_worker_is_named_and_the_rest_goes_on(lists, stores, client, at, monkeypatch):
-    options, said = OPTIONS["paper"], []
-    fleet = Workers(client, workers=2, timeout=120)
-    victim, pid = worker_of(client, fleet, 1)
+@pytest.mark.parametrize("name", ["paper", "default"])
+@pytest.mark.parametrize("at", [pytest.param("round", marks=pytest.mark.slow), "grow"])
+def test_a_killed_worker_is_named_and_the_rest_goes_on(lists, client, fleet, at, name, monkeypatch):
+    options, said = OPTIONS[name], []
+    workers = fleet(2, timeout=120, say=said.append)
+    victim, pid = worker_of(client, workers, 0 if name == "default" else 1)  # the first one has a whole fit
 
     def kill() -> None:
-        if not said and victim in fleet.members:
+        if not said and victim in workers.members:
             os.kill(pid, signal.SIGKILL)
 
     plain = Workers.shards
 
     def shards(self, method, *arguments):
-        if at == "constant" and method is WorkerData.constant:  # the other one now waits in LightGBM for it
+        if at == "grow" and method in (WorkerData.grow, Local.grow):  # the other one now waits in LightGBM for it
             kill()
         return plain(self, method, *arguments)
 
     monkeypatch.setattr(Workers, "shards", shards)
-    found = boost_on(
-        fleet,
-        Source.of(stores[0]),
-        *lists,
-        options,
-        seed=3,
-        callback=lambda row, model: kill() if at == "round" and row["round"] == 2 else None,
-        say=said.append,
-    )
-    fleet.close()
+    callback = {"callback": lambda row, model: kill() if at == "round" and row["round"] == 2 else None}
+    found = there(workers, *lists, options, seed=3, **callback)
     assert said == [GONE.format(victim), f"going on after round {2 if at == 'round' else 0} with 1 worker"]
     assert found.to_json() == here(*lists, options, seed=3).to_json()
 
 
 @pytest.mark.slow
-def test_a_frozen_worker_is_named_in_time_and_the_run_goes_on(lists, stores, client):
-    options, said, times = OPTIONS["paper"], [], []
-    fleet = Workers(client, workers=2, timeout=5)
-    victim, pid = worker_of(client, fleet, 0)
+@pytest.mark.parametrize("name", ["paper", "default"])
+def test_a_frozen_worker_is_named_in_time_and_the_run_goes_on(lists, client, fleet, name):
+    options, said, times = OPTIONS[name], [], []
 
     def freeze(row, model) -> None:
         if row["round"] == 2 and not times:
@@ -395,44 +375,72 @@ def test_a_frozen_worker_is_named_in_time_and_the_run_goes_on(lists, stores, cli
         said.append(line)
         times.append(time.monotonic())
 
-    found = boost_on(fleet, Source.of(stores[0]), *lists, options, seed=3, callback=freeze, say=say)
-    fleet.close()
+    workers = fleet(2, timeout=5, say=say)
+    victim, pid = worker_of(client, workers, 0)
+    found = there(workers, *lists, options, seed=3, callback=freeze)
     assert said == [f"worker {victim}: no sign of it for 5 s; workers start again", "going on after round 2 with 2 workers"]
     assert 4 < times[1] - times[0] < 8  # signs of life come every half a second, and are looked at every second
     assert found.to_json() == here(*lists, options, seed=3).to_json()
 
 
-def test_a_worker_lost_while_tuning_is_named_and_the_rest_goes_on(lists, stores, client):
-    tuner, said = TUNERS[0], []
-    fleet = Workers(client, workers=2, timeout=60)
-    victim, pid = worker_of(client, fleet, 1)
+def test_a_worker_lost_among_folds_is_named_and_its_fits_are_made_again(lists, client, fleet):
+    said, sent = [], replace(lists[0])  # no store: it has to be sent again, too
+    workers = fleet(2, say=said.append)
+    victim, pid = worker_of(client, workers, 1)
 
-    def kill(row, *_) -> None:
-        if not said and victim in fleet.members:
+    def kill(what, done, n) -> None:
+        if not said and victim in workers.members:
             os.kill(pid, signal.SIGKILL)
 
-    found = tune_on(fleet, Source.of(stores[0]), tuner, *lists, replace(RUN, callback=kill), say=said.append)
-    fleet.close()
-    assert said == [GONE.format(victim), "going on after epoch 1 with 1 worker"]
+    found = there(workers, sent, None, OPTIONS["default"], seed=3, tell=kill)
+    assert said[0] == GONE.format(victim)
+    assert len(said) == 2
+    assert found.to_json() == here(lists[0], None, OPTIONS["default"], seed=3).to_json()
+
+
+@pytest.mark.parametrize("tuner", [TUNERS[0], TUNERS[1]], ids=["spread", "whole"])
+def test_a_worker_lost_while_tuning_is_named_and_the_rest_goes_on(lists, client, fleet, tuner, monkeypatch):
+    said = []
+    workers = fleet(2, say=said.append)
+    victim, pid = worker_of(client, workers, 1)
+    plain = Workers._ended
+
+    def ended(self, futures):
+        if not said and victim in workers.members:
+            os.kill(pid, signal.SIGKILL)
+        return plain(self, futures)
+
+    monkeypatch.setattr(Workers, "_ended", ended)
+    [found] = tune_on(workers, tuner, *lists, [RUN])
+    assert said[0] == GONE.format(victim)
     assert found.to_json() == tuner.fit(*lists, RUN).to_json()
 
 
 @pytest.mark.parametrize("gain", ["ter", "chrf", "errors"])
-def test_any_gain_is_learnt_as_on_one_machine(lists, fleet, tmp_path, gain):
+def test_any_gain_is_learnt_as_on_one_machine(lists, fleet, gain):
     """Metrics of texts, and a column of numbers that are no whole ones: sums are over blocks, wherever these are."""
     rng = np.random.default_rng(0)
     dev = lists[0]
     dev = dev.with_quality("errors", 7 * rng.random(dev.n_hyps), rng.random(dev.n_hyps), lower_is_better=True)
-    write_store(dev, tmp_path / "dev.nbest")
-    source = Source.of(str(tmp_path / "dev.nbest"))
     options = recipe("default", gain=gain, rounds=3, **ALL_ROUNDS, **SMALL)
-    mine, there = here(dev, None, options, seed=1), boost_on(fleet(4), source, dev, None, options, seed=1)
-    assert there.weights == mine.weights
-    assert [tree.to_json()["nodes"] for tree in there.trees] == [tree.to_json()["nodes"] for tree in mine.trees]
+    assert there(fleet(4), dev, None, options, seed=1).to_json() == here(dev, None, options, seed=1).to_json()
     run = replace(RUN, gain=gain, metric=gain)
     for tuner in (Pro(), Mira(epochs=2)):
-        mine, there = tuner.fit(dev, None, run), tune_on(fleet(1), source, tuner, dev, None, run)
-        assert (there.weights, there.history) == (mine.weights, mine.history)
+        [found] = tune_on(fleet(1), tuner, dev, None, [run])
+        assert found.to_json() == tuner.fit(dev, None, run).to_json()
+
+
+def test_lists_that_are_sent_are_as_they_were(lists, client, fleet):
+    """They are sent once, without what they have computed, and kernels find them aligned."""
+    workers, worded = fleet(2), featurize(lists[0].truncate(6), FeaturePlan.of("pt", TEMPLATES, min_count=1))[0]
+    _ = worded.global_features
+    assert workers.results([(looked_at, worded)] * 2) == [(worded.differences(worded), True, False)] * 2
+    assert workers.handle(worded) is workers.handle(worded)
+
+
+def looked_at(nbest):
+    flags = [column.flags for column in columns(nbest).values() if isinstance(column, np.ndarray)]
+    return nbest.differences(nbest), all(f.aligned for f in flags), "global_features" in vars(nbest)
 
 
 def test_a_local_cluster_is_for_this_run_alone(client):

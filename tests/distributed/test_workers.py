@@ -21,9 +21,9 @@ def test_workers_that_grow_different_trees_are_named(monkeypatch):
     answers = [([(0, 1, -1, -1)], None), ([(0, 2, -1, -1)], None)]
     grower = object.__new__(ClusterGrower)
     grower.options = TreeOptions()
-    grower.workers = SimpleNamespace(members={"tcp://a": None, "tcp://b": None}, shards=lambda *_: answers)
+    grower.workers = SimpleNamespace(holders=["tcp://a", "tcp://b"], shards=lambda *_: answers)
     with pytest.raises(InputError, match=r"found .*\(0, 1.* on tcp://a and .*\(0, 2.* on tcp://b"):
-        grower._agreed("constant")
+        grower._agreed(-1.0, 0.5)
 
 
 @pytest.mark.parametrize("gave", [OSError("closed"), 1])  # its connection broke, or it died after it had answered
@@ -32,8 +32,9 @@ def test_an_error_in_the_network_is_the_loss_of_the_other(monkeypatch, gave):
     monkeypatch.setattr(Workers, "_wait_for", lambda *_: {"a": {}, "b": {}})
     monkeypatch.setattr(Workers, "_present", lambda _: {"a": {"last_seen": 1.0}})
     fleet = Workers(SimpleNamespace(run=lambda *_, **__: {"a": RuntimeError("socket"), "b": gave}), timeout=5)
+    fleet.holders = ["a", "b"]
     with pytest.raises(WorkerLostError, match="worker b: its process or machine is gone"):
-        fleet.shards(WorkerData.sequence)
+        fleet.shards(WorkerData.grow)
 
 
 @pytest.mark.parametrize("gone", ["run", "sync"])

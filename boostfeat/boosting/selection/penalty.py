@@ -5,8 +5,8 @@ Thousands of indicators tell few sentences apart, or hold the words that matter:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from ...metrics.held_out import HeldOutRows
 from ...metrics.metric import Metric, metric_of
 from ...tuners.linear import linear_problem
 from ..boost_options import AUTO, NOTHING_TO_CHOOSE, BoostOptions
-from .trials import Tell, Trial, Trials
+from .trials import Step, Tell, Trial, Trials
 
 WITHOUT = 1e6  # weights so small that the list's own features decide
 GRID = (WITHOUT, 10000.0, 3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0)  # the strongest first: their fits are quick
@@ -96,44 +96,42 @@ def penalty_fits(
     pairs = pairs_for(dev, options.pairs, gain=options.gain, seed=seed, threads=threads)
     if options.context:
         pairs = weighed_by_size(pairs, dev, metric_of(options.context_metric, dev).fixed(options.pairs.alpha))
-
-    def fits_of(_: int, trial: Trial, threads: int, step: Callable[[], None]) -> list[PenaltyFit]:
-        fits = []
-        for fit in _fits_of_trial(dev, pairs, trial, options, metric, grid, threads=threads):
-            fits.append(fit)
-            step()
-        return fits
-
-    fits = trials.side_by_side(fits_of, threads, told=("penalty of sparse features", len(grid), tell))
+    some = [thinned(pairs, trial.train) for trial in trials]
+    task = partial(_fits_of_trial, pairs=some, options=options, metric=metric, grid=grid)
+    fits = trials.side_by_side(task, threads, told=("penalty of sparse features", len(grid), tell))
     return list(zip(*fits, strict=True))
 
 
 def _fits_of_trial(
-    dev: NBest,
-    pairs: Pairs,
+    k: int,
     trial: Trial,
+    threads: int,
+    step: Step,
+    *,
+    pairs: list[Pairs],
     options: BoostOptions,
     metric: Metric,
     grid: tuple[float | None, ...],
-    *,
-    threads: int,
-) -> Iterator[PenaltyFit]:
-    """Yield for each penalty the weights fitted to the trial's pairs, and what they pick from its unseen lists."""
-    some, unseen, fits = thinned(pairs, trial.train), trial.unseen, list[PenaltyFit]()
+) -> list[PenaltyFit]:
+    """Return for each penalty the weights fitted to the trial's pairs, and what they pick from its unseen lists."""
+    dev, unseen, fits = trial.dev, trial.unseen, list[PenaltyFit]()
     scorer, place = Scorer(unseen), _places(unseen, dev)
     near, n_dense = np.zeros(len(dev.feature_names)), len(dev.global_names)
     if n_dense:
-        dense = linear_problem(dev.without_sparse(), some, threads=threads)
+        dense = linear_problem(dev.without_sparse(), pairs[k], threads=threads)
         near[:n_dense] = dense.fit(l2=options.l2 / THINNED, tol=TOLERANCE).raw
-    problem = linear_problem(dev, some, threads=threads)
+    problem = linear_problem(dev, pairs[k], threads=threads)
     for sparse_l2 in grid:
-        if not are_worse(metric, [fit.rows for fit in fits]):
+        if are_worse(metric, [fit.rows for fit in fits]):
+            fits.append(fits[-1])
+        else:
             penalty = np.array(replace(options, sparse_l2=sparse_l2).penalties(n_dense, len(dev.sparse_names)))
             near = problem.fit(init=near, l2_factors=penalty / THINNED, tol=TOLERANCE).raw
             with np.errstate(over="ignore", invalid="ignore"):  # enormous features: the fits themselves say so
                 scores = unseen.sum_units(*unseen.weigh(np.append(near, 0.0)[place]))
             fits.append(PenaltyFit(near, scorer.rows(best_choice(unseen, scores), metric)))
-        yield fits[-1]
+        step()
+    return fits
 
 
 def _places(nbest: NBest, other: NBest) -> I64 | slice:

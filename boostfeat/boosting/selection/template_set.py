@@ -19,7 +19,7 @@ from ...model.model import Model
 from ..boost_options import BoostOptions
 from ..first_gradient import first_gradient
 from .penalty import Penalty, chosen_penalty
-from .trials import Tell, Trials
+from .trials import Cluster, Tell, Trials
 
 TEMPLATES, NONE = "templates", "none"  # a key of a model's config; the name of no templates
 
@@ -46,6 +46,7 @@ def chosen_features(
     *,
     static_only: bool = False,
     tell: Tell | None = None,
+    cluster: Cluster | None = None,
 ) -> FeaturedLists:
     """Compute the templates that are named, those that a model to start from carries, or those that pay.
 
@@ -67,12 +68,12 @@ def chosen_features(
     if templates == NONE or (templates is None and fitting is None):
         return own
     more = taught(own, templates or str(fitting), options, maker)
-    trials = Trials(learnable(dev), None if select is None else learnable(select))
+    trials = Trials(learnable(dev), None if select is None else learnable(select), cluster)
     if templates is not None or not trials.are_enough:
         return more
     how: dict[str, Any] = {"seed": maker.seed, "threads": maker.threads, "tell": tell}
     without = chosen_penalty(trials, options, **how)
-    with_them = chosen_penalty(Trials(learnable(more.dev), more.select and learnable(more.select)), options, **how)
+    with_them = chosen_penalty(Trials(learnable(more.dev), more.select and learnable(more.select), cluster), options, **how)
     held_out = HeldOutRows(metric_of(options.metric, dev), [without.rows, with_them.rows])
     gain, error = float(held_out.gains[1] - held_out.gains[0]), held_out.error(0, 1)
     takes = gain > error / 2

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from threading import Event, Lock
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -19,10 +19,14 @@ from ...core.arrays import I64, in_threads
 from ...core.processes import give_back
 from ...lists.nbest import NBest
 
+if TYPE_CHECKING:
+    from ...model.model import Model
+
 FOLDS = 3  # fits of two thirds of the sentences each: with the last fit, about three times its time
 
 T = TypeVar("T")
 Tell = Callable[[str, int, int], None]  # what is chosen, the fits or rounds done, of how many
+Step = Callable[[], None]  # a trial's task calls it after each of its steps
 Why = Mapping[str, Any]  # what a model's config says of choices
 NO_REASONS: Why = {}
 
@@ -31,7 +35,8 @@ NO_REASONS: Why = {}
 class Trial:
     """Sentences of the training list to learn from, and where the lists are that a model of them has not seen."""
 
-    train: I64
+    dev: NBest
+    train: I64  # sentences of it
     lists: NBest
     held_out: I64 | None  # sentences of the lists; None: all
 
@@ -41,12 +46,23 @@ class Trial:
         return self.lists if self.held_out is None else self.lists.take(self.held_out)
 
 
+class Cluster(Protocol):
+    """Workers that fits run on, with the functions that this process would run: distributed.cluster.ClusterFits is one."""
+
+    def results(self, trials: Trials, task: Callable[[int, Trial, int, Step], T], told: tuple[str, int, Tell | None]) -> list[T]:
+        """Return Trials.side_by_side of workers; the task is a function of a module, or a partial one, and has no lists."""
+
+    def run_rounds(self, dev: NBest, select: NBest | None, options: Any, **how: Any) -> Model:
+        """Return boost.run_rounds of an engine that is on workers."""
+
+
 @dataclass(frozen=True)
 class Trials:
     """The select list, or FOLDS folds of the training list."""
 
     dev: NBest
     select: NBest | None = None
+    cluster: Cluster | None = None  # that fits run on; None: this process
 
     @property
     def by(self) -> str:
@@ -61,13 +77,13 @@ class Trials:
     def trial(self, k: int) -> Trial:
         """The trial of this number."""
         if self.select is not None:
-            return Trial(np.arange(len(self.dev)), self.select, None)
+            return Trial(self.dev, np.arange(len(self.dev)), self.select, None)
         train, held_out = self.dev.blocks_of_sentences(FOLDS)[k]
-        return Trial(train, self.dev, held_out)
+        return Trial(self.dev, train, self.dev, held_out)
 
     def side_by_side(
         self,
-        task: Callable[[int, Trial, int, Callable[[], None]], T],
+        task: Callable[[int, Trial, int, Step], T],
         threads: int,
         *,
         beside: Callable[[int], Any] | None = None,
@@ -76,8 +92,10 @@ class Trials:
         """Return results of task(number of the trial, trial, threads, step) in the order of trials, which share the threads.
 
         The task calls ``step`` after each of its steps; ``told`` has what they are, how many a trial has, and who hears of them.
-        ``beside`` is called with a number of threads, at the same time as the last trials.
+        ``beside`` is called with a number of threads, at the same time as the last trials; not where trials are on a cluster.
         """
+        if self.cluster is not None:
+            return self.cluster.results(self, task, told)
         (what, steps, tell), done, lock, ended = told, count(1), Lock(), Event()
         n = len(self) + (beside is not None)
         last_ones = n % threads  # that are fewer than the threads, and share them

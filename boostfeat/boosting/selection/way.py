@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from ...model.decision import KEY, MBR, SCORE, Length, margins
 from ...model.effects import within_list_sd
 from ...model.model import Model
 from ..boost_options import AUTO, BoostOptions
-from .trials import Trials
+from .trials import Step, Trial, Trials
 
 
 class Way(NamedTuple):
@@ -72,15 +73,19 @@ def ways_of_trials(
     trials: Trials, models: Sequence[Model], lengths: Sequence[Length | None], metric: str, *, threads: int = 1
 ) -> Decisions:
     """Return the choices of each way by the models of the trials, and by what their sentences teach of lengths."""
-    parts = trials.side_by_side(
-        lambda k, trial, threads, _: decisions(models[k], lengths[k], trial.unseen, metric, threads=threads), threads
-    )
+    parts = trials.side_by_side(partial(_ways_of_trial, models=models, lengths=lengths, metric=metric), threads)
     ways = range(min(len(part.rows) for part in parts))
     return Decisions(
         [np.concatenate([part.rows[c] for part in parts]) for c in ways],
         [np.concatenate([part.margin[c] for part in parts]) for c in ways],
         float(np.mean([part.spread for part in parts])),
     )
+
+
+def _ways_of_trial(
+    k: int, trial: Trial, threads: int, step: Step, *, models: Sequence[Model], lengths: Sequence[Length | None], metric: str
+) -> Decisions:
+    return decisions(models[k], lengths[k], trial.unseen, metric, threads=threads)
 
 
 def chosen_way(metric: Metric, found: Decisions, length: Length | None) -> tuple[Array, F64, dict[str, Any]]:
