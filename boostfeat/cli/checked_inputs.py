@@ -107,9 +107,9 @@ def with_features(o: Common, nbest: NBest, model: Model, files: ResourceFiles, *
         return maker.for_model(nbest, model, where=where)
 
 
-def refuse_unused(maker: FeatureMaker, plan: FeaturePlan) -> None:
-    """Raise for a file that none of the templates reads."""
-    for flag in maker.unused(plan):
+def refuse_unused(maker: FeatureMaker, plan: FeaturePlan, *, teaches: bool = False) -> None:
+    """Raise for a file that none of the templates reads, and that did not teach the plan (``teaches``)."""
+    for flag in maker.unused(plan, teaches=teaches):
         raise InputError(f"{flag}: none of the templates reads it; leave it out")
 
 

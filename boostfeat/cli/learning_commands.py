@@ -106,7 +106,7 @@ def lists_with_features(
     with feature_maker(o, o.files, seed=o.seed, threads=o.threads) as maker:
         features = chosen_features(dev, select, options, templates, start or so_far, maker, **how)
         if features.plan is not None:
-            refuse_unused(maker, features.plan)
+            refuse_unused(maker, features.plan, teaches=start is None)
             if start is not None and (name := maker.taught(features.plan)):
                 o.warn(f"references taught {name!r} of --init: by it, the list that they are of looks too good")
     return features
@@ -202,8 +202,8 @@ def tune(o: TuneFlags) -> None:
     if o.pick == "select" and o.select is None:
         raise InputError("--set pick=select: it needs --select LIST")
     start = Model.load(o.init) if o.init and o.init != "zero" else None
-    nbest, held_out = o.read_lists()
-    features = lists_with_features(o, nbest, held_out, recipe_of(gain=o.gain), o.templates or "none", start)
+    raw, held_out = o.read_lists()
+    features = lists_with_features(o, raw, held_out, recipe_of(gain=o.gain), o.templates or "none", start)
     nbest, held_out, plan = features.dev, features.select, features.plan
     run = _run(o, nbest, start)
     fit: Fit | None = None
@@ -213,7 +213,7 @@ def tune(o: TuneFlags) -> None:
         nbest, run = tuned_on_graphs(o, tuner, nbest, held_out, run, o.graphs_with(plan))
     _warn(o, nbest, run)
     again = [replace(run, seed=o.seed + n) for n in range(o.runs)]
-    with cluster_of(o, nbest) as cluster:
+    with cluster_of(o, raw) as cluster:
         models = _fitted(o, fit or _fit_of(cluster), tuner, nbest, held_out, again)
     result, text, model = _summary(models, run.metric, metric_of(run.metric, nbest).sign)
     if start is not None and start.trees:

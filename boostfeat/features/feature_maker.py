@@ -202,11 +202,14 @@ class FeatureMaker:
             pass
         return out, learnt
 
-    def unused(self, plan: FeaturePlan) -> list[str]:
-        """Name the files that were given and that no template of the plan reads: they change nothing."""
+    def unused(self, plan: FeaturePlan, *, teaches: bool = False) -> list[str]:
+        """Name the files that were given and that no template of the plan reads: they change nothing.
+
+        A bitext changes a plan that is not learned yet, or was learned with it (``teaches``).
+        """
         names = {entry.name for entry in plan.entries}
         reads = {what for name in names & self.registry.keys() for what in self.registry[name].reads}
-        if not plan.is_frozen and self.taught(plan):
+        if (teaches or not plan.is_frozen) and self.taught(plan):
             reads.add("bitext")  # it teaches with the references
         given = {flag: what for flag, what in READ_BY.items() if getattr(self.files, flag)}
         plugins = [f"--plugin {path}" for path, own in self._plugins.items() if names.isdisjoint(own)]

@@ -36,7 +36,7 @@ from boostfeat.distributed.block_range import BlockRange
 from boostfeat.distributed.cluster import ClusterFits, SpreadEngine, WholeEngine, is_spread
 from boostfeat.distributed.cluster_tuning import tune_on
 from boostfeat.distributed.worker_data import Source, WorkerData
-from boostfeat.distributed.workers import Workers, connected
+from boostfeat.distributed.workers import Workers
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.lists.nbest import columns
 from boostfeat.lists.store import write_store
@@ -89,16 +89,6 @@ def stores(lists, tmp_path_factory):
 def there(workers, dev, select, options, **how):
     """Learn on workers."""
     return induce_on(FeaturedLists(dev, select), options, cluster=ClusterFits(workers), **how)
-
-
-@pytest.fixture(scope="module")
-def client():
-    """A local cluster, whose key other clients of this process have, too: those of commands with its address."""
-    with connected("local", workers=5, threads=5) as client:
-        key = client.security
-        tls = {"ca-file": key.tls_ca_file, "client.cert": key.tls_client_cert, "client.key": key.tls_client_key}
-        with dask.config.set({f"distributed.comm.tls.{name}": text for name, text in tls.items()}):
-            yield client
 
 
 @pytest.fixture
