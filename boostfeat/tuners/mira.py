@@ -143,7 +143,7 @@ def learner_pass(x, order, sentence_gains, choice, limits, w, past, factor, sums
 
 
 def train(tuner: Any, limits: Limits, nbest: NBest, select: NBest | None, run: Run, method: str) -> Model:
-    """Iterative parameter mixing over the tuner's shards (one is plain MIRA), a row of history an epoch.
+    """Iterative parameter mixing [M10] over the tuner's shards (one is plain MIRA), a row of history an epoch.
 
     Each learner starts an epoch from the mixed weights and from everyone's 1-bests of the epoch before, and sees only its own
     changes to them; so the result depends on the number of shards and not of threads.

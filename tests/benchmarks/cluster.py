@@ -47,6 +47,7 @@ class Cost(NamedTuple):
 
 def induce(store: Path, model: Path, *, rounds: int, workers: int) -> Cost:
     flags = ["--recipe", "paper", "--max-leaves", "2", "--rounds", str(rounds), "--threads", str(max(1, workers)), "-q"]
+    flags += ["--set", "rule=all", "--set", "decide=score"]  # one fit, which is spread
     if workers:
         flags += ["--engine", "dask", "--set", f"workers={workers!s}"]
     command = [sys.executable, __file__, "--count", "induce", str(store), "-o", str(model), *flags]

@@ -30,7 +30,7 @@ INDUCE = [
     f"{OF_DEFAULT} --templates sparse --set sparse-l2=100 --set l2=2 --set shrinkage=0.5 --set resample-pairs=2",
     f"{OF_DEFAULT} --level global --gain chrf --metric ter --set context=no --set alpha=0.5",
     "--rounds 2 --set sampler=hm11 --pairs 10 --set threshold=0.02 --set distinct-pairs=yes --set tree-features=LM0,WordPenalty0 --quiet",
-    f"{OF_DEFAULT} --set try-templates=no --static-only --json",
+    f"{OF_DEFAULT} --set try-templates=no --for-decoder --json",
     f"{OF_DEFAULT} --init carrying.json --allow-edited",
     f"{OF_DEFAULT} more.nbest --allow-missing --force",
     f"{OF_DEFAULT} --templates phrase_count,model1,lm,own --phrase-table table.xz --lm lm.arpa --bitext dev.src dev.ref --plugin own.py",
@@ -41,7 +41,7 @@ REFUSED = {
     "--set graph-iterations=2": "--set graph-iterations does nothing without --graphs",
     "--set graph-nbest=5": "--set graph-nbest does nothing without --graphs",
     "--set graph-names=names": "--set graph-names does nothing without --graphs",
-    "--set graph-vocab=vocab": "--set graph-vocab does nothing without --graphs",
+    "--set graph-plan=plan": "--set graph-plan does nothing without --graphs",
 }
 ADAPTIVE = (
     "--eta 0.05 --set dense-eta=0.5 --l1 0.2 --pairs 10 --set draws=200 --set threshold=0.02 --set batch=5 --epochs 2 "
