@@ -261,13 +261,14 @@ class CSource:
 
     def _trees(self) -> None:
         trees = self.model.trees
-        self._array("int", "tree_root", np.cumsum([0, *(len(t.feature) for t in trees)])[:-1].tolist())
+        roots = np.cumsum([0, *(len(t.feature) for t in trees)])[:-1].tolist()
+        self._array("int", "tree_root", roots)
         self._array("int", "tree_on", [-1 if t.on is None else self.place[t.on] for t in trees])
         self._array("double", "tree_weight", [float(t.weight) for t in trees])
         nodes = [(t, i) for t in trees for i in range(len(t.feature))]
         self._array("int", "node_feature", [self.place[t.feature[i]] if t.left[i] >= 0 else 0 for t, i in nodes])
-        for name in ("left", "right"):
-            self._array("int", f"node_{name}", [int(getattr(t, name)[i]) for t, i in nodes])
+        pairs = [(root, side) for root, t in zip(roots, trees, strict=True) for side in zip(t.left, t.right, strict=True)]
+        self._array("int", "node_child", [root + int(k) if k >= 0 else -1 for root, side in pairs for k in side])
         for name in ("threshold", "value", "intercept"):
             self._array("double", f"node_{name}", [float(getattr(t, name)[i]) for t, i in nodes])
 

@@ -6,9 +6,11 @@ Rows are the distinct units of fi-en's held-out lists where they are there, and 
 
 from __future__ import annotations
 
+import ctypes
 import json
+import runpy
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +19,8 @@ from harness import REAL, cpu, report
 
 from boostfeat.core.arrays import F64
 from boostfeat.core.feature_table import FeatureTable
-from boostfeat.export import Context, c, exporter, python
-from boostfeat.export.inputs import Inputs, inputs_of
+from boostfeat.export import Context, c, compiling, exporter
+from boostfeat.export.inputs import inputs_of
 from boostfeat.export.treelite import combined
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions
@@ -74,22 +76,45 @@ def bench(model: Model, x: F64, folder: Path, *, goal: float | None) -> None:
     expected = linear + tree_scores(model.trees, table)
     alone = replace(model, weights={})
     own = np.ascontiguousarray(x[:, [NAMES.index(name) for name in inputs_of(alone, "c")]])
-    score, trees_alone = in_c(model, folder), in_c(alone, folder)
-    show("C header", lambda: score(x), expected, goal)
-    show("C header, trees alone", lambda: trees_alone(own), expected - linear)
+    show("C header", in_c(model, folder, x, NAMES), expected, goal)
+    show("C header, trees alone", in_c(alone, folder, own, inputs_of(alone, "c")), expected - linear)
     treelite_alone(alone, own, expected - linear, folder)
     onnx_runtime(model, x, expected, folder)
     show("this library", lambda: x @ weights + tree_scores(model.trees, table), expected)
-    namespace: dict[str, Callable[[list[float]], float]] = {}
-    exec(python.module_text(model), namespace)
-    show("Python module", lambda: np.array([namespace["score"](row) for row in x[:5000].tolist()]), expected[:5000])
+    (path,) = exporter("python").write(model, folder / "model.py", Context())
+    module = runpy.run_path(str(path), run_name="exported")
+    units = [{"features": dict(zip(NAMES, row, strict=True))} for row in x[:5000].tolist()]
+    rows = [{"text": "", "units": [unit]} for unit in units]
+    show("Python module", lambda: np.array(module["scores"](rows)), expected[:5000])
 
 
-def in_c(model: Model, folder: Path) -> Callable[[F64], F64]:
+ROWS = """
+void rows(const double *x, long n, double *out) {
+    boostfeat_unit unit;
+    long i;
+    memset(&unit, 0, sizeof unit);
+    for (i = 0; i < n; i++) {
+        unit.x = x + i * BOOSTFEAT_N_FEATURES;
+        out[i] = boostfeat_unit_score(NULL, 0, NULL, &unit, NULL);
+    }
+}
+"""
+
+
+def in_c(model: Model, folder: Path, x: F64, names: Sequence[str]) -> Callable[[], F64]:
+    """What scores rows of units with these features by the C header."""
     place = Path(tempfile.mkdtemp(dir=folder))
-    inputs = Inputs.of(model, Context(), "c")
-    header = c.header(inputs, dict.fromkeys(inputs.names, "static"))
-    return c.scorer(c.compiled(header, place, [c.PREFIX]), c.PREFIX)
+    exporter("c").write(model, place / "model.h", Context())
+    code = (place / "model.c").read_text() + ROWS
+    library = compiling.compiled(code, place, compiling.C, target="c", what="source", flags=("-lm",))
+    inputs = c.CSource.of(model, Context()).inputs
+    ordered, out = np.ascontiguousarray(x[:, [list(names).index(name) for name in inputs]]), np.zeros(len(x))
+
+    def score() -> F64:
+        library.rows(*compiling.pointers(ordered), ctypes.c_long(len(x)), *compiling.pointers(out))
+        return out
+
+    return score
 
 
 def treelite_alone(model: Model, x: F64, expected: F64, folder: Path) -> None:

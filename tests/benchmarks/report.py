@@ -182,10 +182,10 @@ def bench_c(b: Bench) -> Iterator[Ratio]:
         model = Model({}, tuple(trees(rng, x, n_leaves, "constant")))
         own = np.ascontiguousarray(x[:, [NAMES.index(name) for name in inputs_of(model, "c")]])
         with tempfile.TemporaryDirectory(dir=b.folder) as folder:
-            score = in_c(model, Path(folder))
+            score = in_c(model, Path(folder), own, inputs_of(model, "c"))
             predict, finish = treelite_compiled(model, own, Path(folder))
-            np.testing.assert_allclose(finish(predict()), score(own), rtol=1e-9, atol=1e-9)
-            times = alternating(timed(lambda s=score, rows=own: s(rows)), timed(predict), tries=3 * b.tries)
+            np.testing.assert_allclose(finish(predict()), score(), rtol=1e-9, atol=1e-9)
+            times = alternating(timed(score), timed(predict), tries=3 * b.tries)
             rate = len(x) / median(times[0]) / 1e6
             yield Ratio.of(f"C header, 25 trees of {n_leaves} leaves", "tl2cgen", *times, f"{rate:.0f} million rows/s")
 

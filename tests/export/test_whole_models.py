@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_export import needs_cc
+from test_export import imported, needs_cc
 
 from boostfeat import BoostReranker
+from boostfeat.export.verify import lists_of_candidates
+from boostfeat.features.feature_maker import plan_of
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
 
@@ -82,6 +86,50 @@ def test_a_model_that_was_not_learned_for_a_decoder_is_told_so(boostfeat, stores
     assert code == 0
     why = "no boostfeat_unit_score for search, because templates see whole hypotheses: place"
     assert f"{why} ('induce --for-decoder' learns a model without that)" in err
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "beam_search.c"
+
+
+@needs_cc
+def test_the_beam_search_of_the_examples_has_the_models_scores(boostfeat, stores: Path, tmp_path: Path) -> None:
+    """Its translation has the score that Python gives it, and no hypothesis of the list, made of the same phrases, has more."""
+    model = tmp_path / "model.json"
+    how = (*DECODER, "phrases+large+neighbours", *QUICK)
+    assert boostfeat("induce", stores / "dev.nbest", *how, "-o", model)[0] == 0
+    for target, name in (("c", "model.h"), ("python", "model.py")):
+        assert boostfeat("export", model, "--to", target, "-o", tmp_path / name, "-q")[0] == 0
+    strict = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    words = ["gcc", *strict, EXAMPLE, tmp_path / "model.c", f"-I{tmp_path}", "-lm", "-o", tmp_path / "search"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode and "asan" in done.stderr:
+        pytest.skip("no sanitizers")
+    assert (done.returncode, done.stderr) == (0, "")
+    module, lists = imported(tmp_path / "model.py"), read_store(stores / "test.nbest")
+    names, made = sorted(module.DATA["inputs"]), plan_of(Model.load(model)).features
+    for source, candidates in islice(lists_of_candidates(lists, made, {*names}), 3):
+        options = {json.dumps(unit | {"tgt": None}): unit for each in candidates for unit in each["units"]}
+        phrases = list(options.values())
+        lines = [source, *(option_line(unit, names) for unit in phrases)]
+        text = "".join(f"{line}\n" for line in lines)
+        done = subprocess.run([tmp_path / "search"], input=text, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        score, *path = done.stdout.split()
+        found = derivation([phrases[int(k)] for k in path])
+        assert module.score(found, source) == pytest.approx(float(score), rel=1e-9)
+        assert float(score) >= max(module.scores(candidates, source)) - 1e-9
+
+
+def option_line(unit: dict[str, Any], names: list[str]) -> str:
+    values = " ".join(repr(unit["features"].get(name, 0.0)) for name in names)
+    return f"{unit['src'][0]} {unit['src'][1]} ||| {unit['tgt_text']} ||| {unit['align']} ||| {values}"
+
+
+def derivation(phrases: list[dict[str, Any]]) -> dict[str, Any]:
+    """The candidate of these phrases."""
+    ends = [0, *accumulate(len(unit["tgt_text"].split()) for unit in phrases)]
+    units = [unit | {"tgt": span} for unit, span in zip(phrases, pairwise(ends), strict=True)]
+    return {"text": " ".join(unit["tgt_text"] for unit in phrases), "units": units, "features": {}}
 
 
 REAL = {  # lists to learn from, how, and all lists
