@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # what type checkers see of _EXPORTS
     from .features import featurize as featurize
     from .features import template as template
     from .formats.bridges import from_ctranslate2 as from_ctranslate2
+    from .formats.bridges import from_openai as from_openai
     from .formats.bridges import from_transformers as from_transformers
     from .formats.bridges import from_vllm as from_vllm
     from .lists.nbest import NBest as NBest
@@ -76,6 +77,7 @@ _EXPORTS = {
     "from_transformers": "formats.bridges",
     "from_ctranslate2": "formats.bridges",
     "from_vllm": "formats.bridges",
+    "from_openai": "formats.bridges",
     "plot_learning": "report.plots",
     "plot_importance": "report.plots",
     "plot_tree": "report.plots",

@@ -21,7 +21,7 @@ from ..features.feature_maker import FeatureMaker
 from ..lists.agreement import check_agreement, lacking, shared_sentences, shown
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest, by_name, empty_strings
-from ..lists.quality import check_name
+from ..lists.quality import QUALITY, check_name, quality_values
 from ..model.decision import ranks
 from ..model.model import Model
 from ..model.units import UnitSpace
@@ -31,7 +31,6 @@ from .induce import induce
 from .record import score_of
 from .stopping import tree_scores
 
-QUALITY = "quality"  # name of the column that y is, where ``gain`` does not say another
 RoundCallback = Callable[[int, Mapping[str, Any], Model], Any]
 
 
@@ -170,7 +169,7 @@ class BoostReranker(BaseEstimator):
             sizes = np.full(len(rows), 1) if group is None and y is None else _sizes(group, len(rows))
             texts, no_order = empty_strings(len(rows)), np.zeros(len(rows))
             nbest = NBest.bare(offsets(sizes), texts, extra=rows, extra_names=tuple(map(str, names)), score=no_order)
-        return nbest if y is None else nbest.with_quality(self.gain or QUALITY, _quality(y, nbest))
+        return nbest if y is None else nbest.with_quality(self.gain or QUALITY, quality_values(y, nbest, "y"))
 
     def decision_function(self, X: AnyLists) -> F64:  # noqa: N803
         """[H] the score of every hypothesis. Lists without features that the model needs are refused.
@@ -248,18 +247,6 @@ def _sizes(group: Any, n: int) -> I64:
         told = "None" if group is None else f"a sum of {sizes.sum()}" if sizes.dtype.kind in "iu" else "others"
         raise ValueError(f"group: expected sizes of lists, whole numbers that add up to the {n} rows of X, found {told}")
     return sizes.astype(np.int64)
-
-
-def _quality(y: Any, nbest: NBest) -> F64:
-    """Check the quality of hypotheses: a number for each, or a sequence of numbers for each list."""
-    nested = len(y) == len(nbest) and len(y) > 0 and all(np.ndim(own) == 1 for own in y)
-    flat = np.concatenate([np.asarray(own, np.float64) for own in y]) if nested else np.asarray(y, np.float64)
-    fits = [len(own) for own in y] == np.diff(nbest.hyp_ptr).tolist() if nested else flat.shape == (nbest.n_hyps,)
-    if not fits or not np.isfinite(flat).all():
-        raise ValueError(
-            f"y: expected a finite number for each of {nbest.n_hyps} hypotheses, found others, or {len(flat)} of them"
-        )
-    return flat
 
 
 def _seed(random_state: Any) -> int:

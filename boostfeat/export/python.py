@@ -22,11 +22,12 @@ from ..features import FeaturePlan, Template
 from ..features.registry import GIVEN, own_options
 from ..model.decision import ways_to_decide
 from ..model.model import Model
+from ..rerank.candidate_lists import lists_of_candidates
 from ..rerank.plain import PlainModel, PlainTemplate
 from ..rerank.reranker import needed_features, plain_data
 from .source_text import SourceText
 from .target import Check, Context, Exporter, filled, whole_model
-from .verify import checked_choices, lists_of_candidates
+from .verify import checked_choices
 
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:

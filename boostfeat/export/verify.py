@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..core.arrays import F64, owners
 from ..core.errors import InputError, counted
 from ..lists.choices import best_choice
-from ..lists.nbest import NBest, SparseRows
+from ..lists.nbest import NBest
 from ..lists.precision import precision_of
 from ..model.decision import ranks
 from ..model.model import Model, hypothesis_table, tree_scores, unit_table
@@ -117,44 +117,3 @@ def checked_choices(model: Model, nbest: NBest, scores: F64, choices: Sequence[i
         worst = inf
     same = int((nbest.hyp_ptr[some] + theirs[some] == chosen[some]).sum())
     return Check(nbest.n_hyps, HYPS, worst, note=f"{same:,} of {counted(len(some), 'choice')} as rerank's")
-
-
-def lists_of_candidates(nbest: NBest, made: Set[str], needed: Set[str]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield (source, candidates) of each list, as a program would give them to an exported model.
-
-    It computes the features ``made`` itself; those ``needed`` that a candidate does not have are 0.
-    """
-    units, names = nbest.units, nbest.unit_names
-    zeros, zeros_beside_units = dict.fromkeys(needed, 0.0), dict.fromkeys(needed - set(names), 0.0)
-    texts = list(zip(units.src.to_pylist(), units.tgt.to_pylist(), units.align.to_pylist(), strict=True))
-    sparse_names, score = nbest.sparse_names.to_pylist(), nbest.score.tolist()
-    lengths = np.stack([units.src_len, units.tgt_len], axis=1).tolist()
-
-    def sparse(rows: SparseRows, k: int) -> dict[str, float]:
-        own = slice(rows.ptr[k], rows.ptr[k + 1])
-        entries = zip((sparse_names[i] for i in rows.idx[own].tolist()), rows.val[own].tolist(), strict=True)
-        return {name: value for name, value in entries if name not in made}
-
-    def unit(r: int) -> dict[str, Any]:
-        u = int(nbest.unit_idx[r])
-        (src, tgt, align), (n_src, n_tgt) = texts[u], lengths[u]
-        start, tgt_start = int(nbest.src_start[r]), int(nbest.tgt_start[r])
-        features = {name: x for name, x in zip(names, nbest.X[u].tolist(), strict=True) if name not in made}
-        features |= sparse(units.sparse, u)
-        out = {"features": features, "src_text": src, "tgt_text": tgt, "align": align}
-        out |= {"src": [start, start + n_src]} if start >= 0 and n_src >= 0 else {}
-        return out | ({"tgt": [tgt_start, tgt_start + n_tgt]} if tgt_start >= 0 and n_tgt >= 0 else {})
-
-    def candidate(h: int, text: str) -> dict[str, Any]:
-        own = {name: x for name, x in zip(nbest.extra_names, nbest.extra[h].tolist(), strict=True) if name not in made}
-        parts = [unit(r) for r in range(nbest.unit_ptr[h], nbest.unit_ptr[h + 1])]
-        return {
-            "text": text,
-            "score": None if score[h] != score[h] else score[h],
-            "features": (zeros_beside_units if parts else zeros) | own | sparse(nbest.extra_sparse, h),
-            "units": parts,
-        }
-
-    for s, source in enumerate(nbest.source.to_pylist()):
-        hyps = range(int(nbest.hyp_ptr[s]), int(nbest.hyp_ptr[s + 1]))
-        yield source, [candidate(h, nbest.text[h].as_py()) for h in hyps]

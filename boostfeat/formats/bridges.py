@@ -5,10 +5,12 @@
     from_ctranslate2   results of translate_batch or generate_batch: hypotheses (or sequences), scores, attention;
                        and, for scores of tokens, results of score_batch: tokens, log_probs
     from_vllm          request outputs: outputs[].text, token_ids, logprobs, cumulative_logprob, finish_reason
+    from_openai        responses of OpenAI-style servers: dictionaries as in JSON, or objects with model_dump
 
 Log-probabilities of tokens are units named ``logprob``, words where tokens are pieces, see lists.tokens; the library's own score
 is the decoder's and the feature DecoderScore. What is known of the other tokens gives ``logprob.margin`` and ``logprob.entropy``.
-Padding and ends that were forced (of probability 1) are never units.
+Padding and ends that were forced (of probability 1) are never units. ``quality`` is how good hypotheses are: numbers [H] in order
+or a sequence for each list, which make the column ``quality``; or several such columns by name.
 """
 
 from __future__ import annotations
@@ -25,11 +27,13 @@ from ..core.errors import InputError, counted
 from ..core.text import ascii_words
 from ..lists.build import ReadOptions, with_own_lines
 from ..lists.nbest import NBest
+from ..lists.quality import QUALITY, check_name, quality_values
 from ..lists.tokens import DECODER_SCORE, END_OF_SENTENCE, TokenBuilder, TokenHyp, attention
-from .neural_lists import CUT, ENTROPY, LOWEST, MARGIN, NAME, as_piece
+from .neural_lists import CUT, ENTROPY, LOWEST, MARGIN, NAME, as_piece, read_openai
 
 Lines = Sequence[str] | None
 References = Sequence[str | Sequence[str]] | None
+Quality = Mapping[str, Any] | Sequence[Any] | Array | None
 
 
 def from_transformers(
@@ -40,6 +44,7 @@ def from_transformers(
     sources: Lines = None,
     refs: References = None,
     eos: int | Sequence[int] | None = None,
+    quality: Quality = None,
     options: ReadOptions | None = None,
 ) -> NBest:
     """Lists of what ``model.generate`` returned, one output or several batches; ``n`` sequences are of one source.
@@ -62,7 +67,7 @@ def from_transformers(
     builder = TokenBuilder(options)
     for k, (ids, values, signals, score) in enumerate(rows):
         builder.add(_transformer_hyp(k // n, k, ids, values, signals, score, tokenizer, special, ends))
-    return _finished(builder, sources, refs)
+    return _finished(builder.finish(), sources, refs, quality)
 
 
 def from_ctranslate2(
@@ -71,6 +76,7 @@ def from_ctranslate2(
     scores: Iterable[Any] | None = None,
     sources: Lines = None,
     refs: References = None,
+    quality: Quality = None,
     options: ReadOptions | None = None,
 ) -> NBest:
     """Lists of results of ``translate_batch``; ``scores`` are results of ``score_batch``, one for each hypothesis in order."""
@@ -92,11 +98,16 @@ def from_ctranslate2(
             k += 1
     if scored is not None and k != len(scored):
         raise InputError(f"from_ctranslate2: expected {k} scoring results, one a hypothesis, found {len(scored)}; score these")
-    return _finished(builder, sources, refs)
+    return _finished(builder.finish(), sources, refs, quality)
 
 
 def from_vllm(
-    request_outputs: Iterable[Any], *, sources: Lines = None, refs: References = None, options: ReadOptions | None = None
+    request_outputs: Iterable[Any],
+    *,
+    sources: Lines = None,
+    refs: References = None,
+    quality: Quality = None,
+    options: ReadOptions | None = None,
 ) -> NBest:
     """Lists of vLLM's request outputs, the samples of one prompt each."""
     builder = TokenBuilder(replace(options or ReadOptions(), subwords="spm"))
@@ -104,15 +115,31 @@ def from_vllm(
         builder.sentence(sent, f"request {sent}")
         for sample in request.outputs:
             builder.add(_vllm_hyp(sent, f"request {sent}, sample {getattr(sample, 'index', '')}", sample))
-    return _finished(builder, sources, refs)
+    return _finished(builder.finish(), sources, refs, quality)
 
 
-def _finished(builder: TokenBuilder, sources: Lines, refs: References) -> NBest:
-    nbest = builder.finish()
+def from_openai(
+    responses: Iterable[Any],
+    *,
+    sources: Lines = None,
+    refs: References = None,
+    quality: Quality = None,
+    options: ReadOptions | None = None,
+) -> NBest:
+    """Lists of responses of OpenAI-style servers, the choices for one prompt each."""
+    rows = ((f"response {k}", one.model_dump() if hasattr(one, "model_dump") else one) for k, one in enumerate(responses))
+    return _finished(read_openai("responses", options or ReadOptions(), rows=rows), sources, refs, quality)
+
+
+def _finished(nbest: NBest, sources: Lines, refs: References, quality: Quality) -> NBest:
     for what, lines in (("sources", sources), ("refs", refs)):
         if lines is not None and len(lines) != len(nbest):
             raise InputError(f"{what}: expected one for each of {counted(len(nbest), 'list')}, found {len(lines)}; align them")
     own = [[ref] if isinstance(ref, str) else list(ref) for ref in refs] if refs is not None else [[] for _ in range(len(nbest))]
+    columns = {} if quality is None else quality if isinstance(quality, Mapping) else {QUALITY: quality}
+    for name, values in columns.items():
+        check_name(name)
+        nbest = nbest.with_quality(name, quality_values(values, nbest, "quality"))
     return with_own_lines(nbest, source=sources or [""] * len(nbest), refs=own)
 
 

@@ -318,7 +318,7 @@ class _Answer(Struct):
     choices: list[_ReplyChoice]
 
 
-def read_openai(path: str | Path, options: ReadOptions) -> NBest:
+def read_openai(path: str | Path, options: ReadOptions, *, rows: Iterable[tuple[str, dict[str, Any]]] | None = None) -> NBest:
     """Read answers of OpenAI-style servers, one an input: ``{"choices": [{"message": {"content": ".."}, "logprobs": ..}]}``.
 
     Token log-probabilities (``logprobs.content[].logprob``, or ``tokens`` and ``token_logprobs`` of completions) are units with
@@ -339,7 +339,7 @@ def read_openai(path: str | Path, options: ReadOptions) -> NBest:
             n_low += low
         return _List(hyps)
 
-    nbest = _read(answers, path, replace(options, subwords="spm"), ranked=False)
+    nbest = _read(answers, path, replace(options, subwords="spm"), rows=rows, ranked=False)
     if n_low:
         options.warn(f"{path}: {n_low} log-probabilities below {LOWEST:g} (servers' -9999 for 'not listed') count as {LOWEST:g}")
     return nbest

@@ -6,15 +6,18 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from math import isfinite
+from typing import Any
 
 import numpy as np
 
+from ..core.arrays import F64
 from ..core.errors import InputError, clip
 from ..metrics.metric import METRICS, Metric, metric_of
 from .joining import check_numbers
 from .nbest import NBest, quality_unit
 from .number_files import Numbers, read_numbers, split_spec
 
+QUALITY = "quality"  # name of a column that was given without one
 _NAME = re.compile(r"[^\s,=*]+")
 
 
@@ -48,6 +51,18 @@ def join_qualities(nbest: NBest, specs: Iterable[str], lower: Collection[str] = 
     own = nbest.quality
     turned = tuple(low or name in lower for name, low in zip(own.names, own.lower, strict=True))
     return nbest if turned == own.lower else replace(nbest, quality=replace(own, lower=turned))
+
+
+def quality_values(values: Any, nbest: NBest, where: str) -> F64:
+    """Check the quality of hypotheses: a number for each, or a sequence of numbers for each list."""
+    nested = len(values) == len(nbest) and len(values) > 0 and all(np.ndim(own) == 1 for own in values)
+    flat = np.concatenate([np.asarray(own, np.float64) for own in values]) if nested else np.asarray(values, np.float64)
+    fits = [len(own) for own in values] == np.diff(nbest.hyp_ptr).tolist() if nested else flat.shape == (nbest.n_hyps,)
+    if not fits or not np.isfinite(flat).all():
+        raise ValueError(
+            f"{where}: expected a finite number for each of {nbest.n_hyps} hypotheses, found others, or {len(flat)} of them"
+        )
+    return flat
 
 
 def default_metric(nbest: NBest) -> str:

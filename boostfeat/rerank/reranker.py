@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import filterfalse
+from itertools import chain, filterfalse, repeat
 from pathlib import Path
 from typing import Any
 from warnings import warn
@@ -23,9 +23,10 @@ from ..lists.absent import WAYS, with_absent
 from ..lists.nbest import NBest
 from ..model.decision import CALIBRATION, CUT, Calibration, Decision, ranks_of_few
 from ..model.model import Model
+from .candidate_lists import COMPUTED, as_dictionaries, dictionaries_of_texts, list_of_objects, lists_of_candidates
 from .plain import CandidateError, Decided, PlainModel, PlainTemplate
 
-Candidate = Mapping[str, Any] | str
+Candidates = Any  # see Reranker
 
 
 def needed_features(model: Model, made: set[str]) -> set[str]:
@@ -69,17 +70,23 @@ def plain_templates(plan: FeaturePlan | None, registry: Mapping[str, Template]) 
 class Reranker:
     """Chooses among candidates by a model, whose features it computes.
 
+    Candidates are texts, (text, score) or (text, features) each; an answer of an OpenAI-style server; vLLM's outputs for one
+    prompt; a list that a bridge made; or dictionaries {"text", "score", "features": {name: value}, "units": [...]}, all but the
+    text optional. A unit is {"features": {name: value}, "src": [i, j], "tgt": [i, j], "align": "0-0"}, spans half-open. Of those
+    without units the words are units, and ranks and counts are features, as ``import`` makes them.
+
     A feature that some candidates of a list lack counts as 0, which is told once; ``missing`` may say "refuse", "zero", or
     "worst" (the lowest value of the list).
 
     >>> reranker = Reranker.load("model.json")                                        # doctest: +SKIP
-    >>> reranker.choose([{"text": "a b", "features": {"lm": -3.2}}, {"text": "b", "features": {"lm": -4.0}}])  # doctest: +SKIP
+    >>> reranker.choose([("a b", {"lm": -3.2}), ("b", {"lm": -4.0})])                 # doctest: +SKIP
     0
     """
 
     model: Model
     features: FeatureMaker | None = None
     missing: str | None = None
+    name: str = ""  # of the model's file
 
     def __post_init__(self) -> None:
         if self.missing not in (None, *WAYS):
@@ -89,10 +96,10 @@ class Reranker:
 
     @classmethod
     def load(cls, path: str | Path) -> Reranker:
-        """The model of a file, ready to choose."""
-        found = cls(Model.load(path))
-        _ = found._made  # a plan that is none is said now
-        return found
+        """Read a model file, ready to choose."""
+        reranker = cls(Model.load(path), name=Path(path).name)
+        _ = reranker._made  # a plan that is none is said now
+        return reranker
 
     @cached_property
     def maker(self) -> FeatureMaker:
@@ -118,19 +125,40 @@ class Reranker:
                 raise InputError(f"template {entry.name!r} of the model reads a phrase table; rerank a list with it")
         shared = self.maker.shared
         files = {"lexicon": shared.given("lexicon"), "language_model": shared.lm}
-        return PlainModel(
-            plain_data(self.model, self._plan), plain_templates(self._plan, self.maker.registry), files, self.missing
-        )
+        data = plain_data(self.model, self._plan)
+        data["signature"] = f"{self.name} {self.model.signature}".strip()
+        return PlainModel(data, plain_templates(self._plan, self.maker.registry), files, self.missing)
 
-    def scores(self, candidates: Sequence[Candidate] | NBest, *, source: str = "") -> F64:
-        """[K] the model's score of each candidate; higher is better.
+    @cached_property
+    def _needed(self) -> set[str]:
+        """Features that the model reads of candidates."""
+        return set(self.plain.data["inputs"])
 
-        A candidate is {"text", "score", "features": {name: value}, "units": [...]}, all but the text optional; a unit is
-        {"features": {name: value}, "src": [i, j], "tgt": [i, j], "align": "0-0"}, spans half-open. Or a list that a bridge made.
-        """
+    @cached_property
+    def _reads_words(self) -> bool:
+        """Whether the model reads what import makes of texts."""
+        local_trees = bool(self.model.trees) and self.model.level == "local"
+        return local_trees or bool(self.plain.templates) or bool(self._needed & COMPUTED)
+
+    def _dictionaries(self, candidates: Candidates, source: str) -> tuple[Sequence[Any], str]:
+        """Return candidates of any kind as dictionaries, and their source."""
+        nbest = candidates if isinstance(candidates, NBest) else list_of_objects(candidates, source)
+        if nbest is None:
+            rows = as_dictionaries(candidates)
+            if not self._reads_words or any("units" in row for row in rows):
+                return rows, source
+            return dictionaries_of_texts(rows, source, self._needed), source
+        if len(nbest) != 1:
+            raise InputError(f"candidates: expected one list, found {len(nbest)}; choose_many takes several")
+        nbest = with_absent(nbest, self.missing, "candidates", self._tell_once)
+        ((own_source, found),) = lists_of_candidates(nbest, self._made, set(nbest.unit_names))
+        return found, own_source or source
+
+    def scores(self, candidates: Candidates, source: str = "") -> F64:
+        """[K] the model's score of each candidate; higher is better."""
         if not isinstance(candidates, NBest):
             with _in_one_line():
-                return np.array(self.plain.scores(candidates, source))
+                return np.array(self.plain.scores(*self._dictionaries(candidates, source)))
         candidates = with_absent(candidates, self.missing, "candidates", self._tell_once)
         if self._plan and not has_features(candidates, self._made, "candidates"):
             candidates = self.maker.apply(candidates, self._plan, present=True)
@@ -144,20 +172,20 @@ class Reranker:
             self.plain.was_told = True
             warn(message.removeprefix("warning: "), stacklevel=4)
 
-    def choose(self, candidates: Sequence[Candidate] | NBest, *, source: str = "") -> int:
+    def choose(self, candidates: Candidates, source: str = "") -> int:
         """Return the position of the best candidate; of equal ones, the first."""
-        if not isinstance(candidates, NBest):
-            return self.decide(candidates, source=source).index
-        if len(candidates) != 1:
-            raise InputError(f"candidates: expected one list, found {len(candidates)}; use scores() or Model.predict")
-        if not candidates.n_hyps:
-            raise InputError("candidates: expected at least one, found none")
-        return int(np.argmax(self.ranks(candidates, self.scores(candidates))))
+        return self.decide(candidates, source).index
 
-    def decide(self, candidates: Sequence[Candidate], *, source: str = "") -> Decided:
+    def choose_many(self, lists: Iterable[Candidates] | NBest, sources: Iterable[str] = ()) -> list[int]:
+        """Return the position of the best candidate of each list; sources are in the same order, or left out."""
+        if isinstance(lists, NBest):
+            lists = [lists[s : s + 1] for s in range(len(lists))]
+        return [self.choose(own, source) for own, source in zip(lists, chain(sources, repeat("")), strict=False)]
+
+    def decide(self, candidates: Candidates, source: str = "") -> Decided:
         """Return the choice with its margin over the decoder's, and how probable it is that it is better."""
         with _in_one_line():
-            return self.plain.decide(candidates, source)
+            return self.plain.decide(*self._dictionaries(candidates, source))
 
     def ranks(self, nbest: NBest, scores: F64) -> F64:
         """[K] what the model ranks one list by: its scores, less what lengths cost, or expected BLEU+1 (model.decision)."""

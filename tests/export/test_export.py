@@ -30,7 +30,7 @@ from boostfeat.export.inputs import MAX_INPUTS, inputs_of
 from boostfeat.export.json_model import SCHEMA
 from boostfeat.export.target import filled
 from boostfeat.export.treelite import combined
-from boostfeat.export.verify import difference, expected_scores, lists_of_candidates
+from boostfeat.export.verify import difference, expected_scores
 from boostfeat.features import FeaturePlan
 from boostfeat.features.plan import Entry
 from boostfeat.formats import read
@@ -38,6 +38,7 @@ from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, a
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model, tree_scores
+from boostfeat.rerank.candidate_lists import lists_of_candidates
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import Tree
 
