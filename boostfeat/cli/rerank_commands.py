@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ..core.arrays import F64, I64
 from ..core.errors import InputError, counted
 from ..core.files import open_output
 from ..core.options import REQUIRED, argument, option
+from ..core.strict_json import write_json
 from ..features.feature_maker import FeatureMaker, plan_of
 from ..features.known_words import KnownWords
 from ..features.plan import FeaturePlan
@@ -28,6 +30,7 @@ from ..metrics.metric import figure, metrics_of
 from ..metrics.significance import bootstrap_sums, confidence_interval, exact_sums
 from ..model.decision import Calibration, careful_choice, least_margin, ranks
 from ..model.model import Model
+from ..rerank.drift import Drift
 from ..rerank.explanation import explain as explanation_of
 from ..rerank.explanation import list_of
 from ..rerank.reranker import Reranker
@@ -83,6 +86,14 @@ class RerankFlags(ChoiceFlags, OutputFlags):
         needs="model",
         without=LISTED,
     )
+    monitor: str | None = option(
+        None,
+        "Write JSON on these choices beside training: share that is the decoder's, margins, missing features, unknown words",
+        metavar="FILE",
+        needs="model",
+        without=LISTED,
+        group=FILES,
+    )
 
 
 def rerank(o: RerankFlags) -> None:
@@ -104,12 +115,18 @@ def rerank(o: RerankFlags) -> None:
     nbest = read_store(o.store)
     scores = model_scores(o, nbest)
     if format == "text":
-        config = Model.load(o.model).config if o.model else {}
+        model = Model.load(o.model) if o.model else Model({})
+        config = model.config
         chosen, margin = careful_choice(nbest, scores, least_margin(config, o.keep_first))
         lines = texts(nbest, chosen)
         if o.confidence:
             sure = Calibration.of(config).confidence(margin).tolist()
             lines = [f"{share:.4f}\t{line}" for share, line in zip(sure, lines, strict=True)]
+        if o.monitor:
+            drift = Drift(model, Path(str(o.model)).name)
+            drift.meet(margin.tolist(), nbest.source.to_pylist(), texts(nbest, chosen))
+            drift.miss(model.missing_features(nbest, plan.features if (plan := plan_of(model)) else set()), len(nbest))
+            write_json(Path(o.monitor), drift.report())
         if o.confidence or o.keep_first != "never":
             o.say(f"{int((margin > 0).sum()):,} of {len(nbest):,} choices are not the decoder's")
         with open_output(o.output) as out:
@@ -130,6 +147,7 @@ def _answer(o: RerankFlags) -> None:
     least = least_margin(reranker.model.config, o.keep_first)
     calibration = Calibration.of(reranker.model.config) if o.confidence else None
     words = KnownWords(plan_of(reranker.model) or FeaturePlan())
+    drift = Drift(reranker.model, Path(str(o.model)).name)
     for nbest in sentences(iter(sys.stdin.buffer.readline, b""), ReadOptions(warn=o.say)):
         (sent,) = nbest.ids.tolist()
         try:
@@ -143,11 +161,14 @@ def _answer(o: RerankFlags) -> None:
         chosen, margin = careful_choice(nbest, ranked, least)
         best = int(chosen[0]) if len(scores) else None
         text = None if best is None else nbest.text[best].as_py()
+        drift.meet(margin.tolist(), nbest.source.to_pylist(), [text or ""])
         answer: dict[str, Any] = {"id": sent, "choice": best, "text": text, "scores": scores.tolist()}
         if calibration is not None:
             answer["confidence"] = float(calibration.confidence(margin)[0])
         print_result(answer, "", as_json=True)
         sys.stdout.flush()
+    if o.monitor:
+        write_json(Path(o.monitor), drift.report())
 
 
 @dataclass(frozen=True, kw_only=True)

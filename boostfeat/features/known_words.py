@@ -51,6 +51,10 @@ class KnownWords:
                     break
                 met.update(word for word in split_words(text) if any(map(str.isalpha, word)))
 
+    def unknown_shares(self) -> dict[str, float]:
+        """Return by side the share of the distinct words so far that the plan does not know."""
+        return {side: len(met - self._known) / len(met) for side, met in self._met.items() if met}
+
     def doubts(self) -> list[str]:
         """Return warnings about the words so far; one for a side, when it has enough of them."""
         out = []

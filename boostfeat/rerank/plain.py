@@ -37,6 +37,15 @@ class CandidateError(ValueError):
     """Candidates that cannot be scored."""
 
 
+class MissingFeatureError(CandidateError):
+    """Candidates that lack features of the model."""
+
+    def __init__(self, features: Sequence[str]) -> None:
+        more = f" and {len(features) - 1} more" if features[1:] else ""
+        super().__init__(f"candidates: expected the model's feature {features[0]!r}{more}, found none; give it to all of them")
+        self.features = features
+
+
 class PlainTemplate(NamedTuple):
     """A template of a plan, ready to be called."""
 
@@ -104,7 +113,7 @@ class PlainModel:
             elif weight:
                 self.dense[name] = weight
         self.tested = {node["feature"] for tree in data["trees"] for node in tree["nodes"] if "feature" in node}
-        self.tested |= {tree["on"] for tree in data["trees"] if tree.get("on")}
+        self.tested |= {tree["on"] for tree in data["trees"] if tree.get("on") is not None}
         self.products = {f"{a}*{b}": (a, b) for a, b in data["products"]}
         self.kept = self.tested.union(*self.products.values()) if self.products else self.tested
         self.reads_links = any("links" in template.arguments for template in templates)
@@ -185,10 +194,7 @@ class PlainModel:
         there = [{*hyp.own, *(hyp.units[0].arguments["unit_features"] if hyp.units else ())} for hyp in hyps]
         some, every = set().union(*there), set(there[0]).intersection(*there) if there else set()
         if lacking := sorted(self.inputs - some):
-            more = f" and {len(lacking) - 1} more" if lacking[1:] else ""
-            raise CandidateError(
-                f"candidates: expected the model's feature {lacking[0]!r}{more}, found none; give it to all of them"
-            )
+            raise MissingFeatureError(lacking)
         for name in sorted(name for name in self.inputs - every if ":" not in name and "~" not in name):  # not sparse ones
             self._treat_absent(name, hyps, [name in names for names in there])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -24,7 +24,8 @@ from ..lists.nbest import NBest
 from ..model.decision import CALIBRATION, CUT, Calibration, Decision, ranks_of_few
 from ..model.model import Model
 from .candidate_lists import COMPUTED, as_dictionaries, dictionaries_of_texts, list_of_objects, lists_of_candidates
-from .plain import CandidateError, Decided, PlainModel, PlainTemplate
+from .drift import Drift
+from .plain import CandidateError, Decided, MissingFeatureError, PlainModel, PlainTemplate
 
 Candidates = Any  # see Reranker
 
@@ -140,7 +141,7 @@ class Reranker:
         local_trees = bool(self.model.trees) and self.model.level == "local"
         return local_trees or bool(self.plain.templates) or bool(self._needed & COMPUTED)
 
-    def _dictionaries(self, candidates: Candidates, source: str) -> tuple[Sequence[Any], str]:
+    def _dictionaries(self, candidates: Candidates, source: str) -> tuple[list[dict[str, Any]], str]:
         """Return candidates of any kind as dictionaries, and their source."""
         nbest = candidates if isinstance(candidates, NBest) else list_of_objects(candidates, source)
         if nbest is None:
@@ -163,8 +164,7 @@ class Reranker:
         if self._plan and not has_features(candidates, self._made, "candidates"):
             candidates = self.maker.apply(candidates, self._plan, present=True)
         if missing := sorted(needed_features(self.model, self._made) - set(candidates.feature_names)):
-            more = f" and {len(missing) - 1} more" if missing[1:] else ""
-            raise InputError(f"candidates: expected the model's feature {missing[0]!r}{more}, found none; give it to all of them")
+            raise InputError(str(MissingFeatureError(missing)))
         return self.model.decision_function(candidates)
 
     def _tell_once(self, message: str) -> None:
@@ -185,7 +185,23 @@ class Reranker:
     def decide(self, candidates: Candidates, source: str = "") -> Decided:
         """Return the choice with its margin over the decoder's, and how probable it is that it is better."""
         with _in_one_line():
-            return self.plain.decide(*self._dictionaries(candidates, source))
+            rows, source = self._dictionaries(candidates, source)
+            try:
+                choice = self.plain.decide(rows, source)
+            except MissingFeatureError as error:
+                self._drift.miss(error.features)
+                raise
+        text = rows[choice.index]["text"]
+        self._drift.meet([0.0 if choice.kept_first else choice.margin], [source], [text])
+        return choice
+
+    @cached_property
+    def _drift(self) -> Drift:
+        return Drift(self.model, self.name)
+
+    def report(self) -> dict[str, Any]:
+        """Return what decisions met so far beside training: kept choices, margins, probabilities, lacking features, words."""
+        return self._drift.report()
 
     def ranks(self, nbest: NBest, scores: F64) -> F64:
         """[K] what the model ranks one list by: its scores, less what lengths cost, or expected BLEU+1 (model.decision)."""

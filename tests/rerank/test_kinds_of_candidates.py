@@ -149,6 +149,31 @@ def test_decisions(boostfeat: Any, tmp_path: Path) -> None:
         assert choice.model == f"m.json {model.signature}"
 
 
+def test_reports_of_drift(boostfeat: Any, tmp_path: Path) -> None:
+    """Programs and the command line report the same; lists of other words and without a feature are seen."""
+    learnt(imported(boostfeat, "texts_with_scores", samples(1), tmp_path)).model_.save(tmp_path / "m.json")
+    test = samples(3, 30)
+    imported(boostfeat, "texts_with_scores", test, tmp_path)
+    assert boostfeat("rerank", tmp_path / "x.nbest", "-m", tmp_path / "m.json", "--monitor", tmp_path / "seen.json")[0] == 0
+    reranker = Reranker.load(tmp_path / "m.json")
+    assert reranker.report()["kept_first"] is None
+    kept = [reranker.decide([(text, sum(values)) for text, values in own]).kept_first for own in test]
+    report = json.loads((tmp_path / "seen.json").read_text())
+    own_report = reranker.report()
+    for name in ("margin", "probability"):
+        assert report.pop(name) == pytest.approx(quantiles := own_report.pop(name), abs=1e-9)
+        assert [*quantiles] == ["0.05", "0.25", "0.5", "0.75", "0.95"]
+    assert report == own_report
+    assert (report["lists"], report["kept_first"], report["missing_features"]) == (30, np.mean(kept), {})
+    assert report["training"]["lists"] == 60
+    with pytest.raises(InputError, match="'score'"):
+        reranker.decide(["a", "b"])
+    assert reranker.report()["missing_features"] == {"score": 1}
+    before = reranker.report()["unknown_words"]["target"]
+    reranker.decide([("ein ganz anderes", 1.0), ("fremdes wort", 1.0)])
+    assert reranker.report()["unknown_words"]["target"] > before
+
+
 def test_what_is_missing_is_named() -> None:
     reranker = Reranker(Model({"lp": 1.0, "Rank": -0.1}))
     with pytest.raises(InputError, match="expected the model's feature 'lp', found none"):
