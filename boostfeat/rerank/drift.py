@@ -1,4 +1,4 @@
-"""What a model meets where it is used, beside what it met in training: one of other lists chooses otherwise."""
+"""Drift: compare the lists that a model meets in use with those of its training."""
 
 from __future__ import annotations
 
