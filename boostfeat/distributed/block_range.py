@@ -22,7 +22,7 @@ from ..core.arrays import F64, I64
 from ..core.feature_table import FeatureTable
 from ..lists.choices import best_choice
 from ..lists.nbest import NBest
-from ..losses.pairs import PairOptions, Pairs, sample_pairs, split_pairs
+from ..losses.pairs import PairOptions, Pairs, sample_pairs
 from ..metrics.metric import metric_of
 from ..model.effects import squares_within_lists
 from ..model.model import Model
@@ -180,11 +180,11 @@ class BlockRange(Standing):
 
     def prepare_linear(self) -> None:
         """Prepare what the methods of LinearPart are about."""
-        self._linear = [LinearPart(self.nbest, part) for part in split_pairs(self.pairs, self.blocks)]
+        self._linear = LinearPart(self.nbest, self.pairs, self.blocks)
 
     def linear(self, method: Callable[..., T], *arguments: Any) -> list[T]:
-        """Call a method of the linear part of every block."""
-        return [method(block, *arguments) for block in self._linear]
+        """Call a method of the linear part of its blocks."""
+        return [method(self._linear, *arguments)]
 
     def forget_linear(self) -> None:
         del self._linear

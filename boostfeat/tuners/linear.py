@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, compress
+from itertools import chain, compress, pairwise
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from ..core.arrays import F64, I64, Bool, block_ptr, in_ranges, in_threads
 from ..core.feature_table import linear_scores
+from ..core.kernels import kernel
 from ..lists.nbest import NBest, by_name
 from ..losses.pairs import Pairs, pairs_for, split_pairs
 from ..losses.pairwise import FLOOR, PairwiseLogLoss
@@ -64,34 +65,34 @@ def linear_problem(nbest: NBest, pairs: Pairs, *, threads: int = 1) -> LinearPro
     """The pairs of a list, standardised, to be fitted with one penalty or several."""
     ptr = block_ptr(len(pairs.sent_ptr) - 1)
     _ = nbest.global_names  # made once, not in every thread
-    parts = in_threads(lambda part: LinearPart(nbest, part), split_pairs(pairs, ptr), threads)
+    n = len(ptr) - 1
+    parts = in_ranges(lambda some: LinearPart(nbest, pairs, ptr[some.start : some.stop + 1]), n, min(threads, n))
 
     def each(method: Callable[Concatenate[LinearPart, P], T], /, *arguments: P.args, **named: P.kwargs) -> list[T]:
-        of_threads = in_ranges(lambda some: [method(part, *arguments, **named) for part in parts[some]], len(parts), threads)
-        return list(chain.from_iterable(of_threads))
+        return in_threads(lambda part: method(part, *arguments, **named), parts, threads)
 
     return LinearProblem(each, nbest.feature_names, n_dense=len(nbest.global_names))
 
 
 class EachBlock(Protocol):
-    """Results of a method of the LinearPart of every block, in the order of blocks, wherever they are."""
+    """Results of a method of every LinearPart, in the order of their blocks, wherever they are."""
 
     def __call__(self, method: Callable[Concatenate[LinearPart, P], T], /, *arguments: P.args, **named: P.kwargs) -> list[T]: ...
 
 
 class LinearProblem:
-    """Pairs of a list over blocks of sentences, each a LinearPart somewhere: standardised once, fitted with any penalties."""
+    """Pairs of a list over blocks of sentences, in LinearParts somewhere: standardised once, fitted with any penalties."""
 
     def __init__(self, each: EachBlock, names: Sequence[str], *, n_dense: int) -> None:
         self._each, self._names, self._n_dense = each, names, n_dense
         self._columns, self.n_pairs = each(LinearPart.columns), sum(each(LinearPart.n_pairs))
-        self._weight = sum(each(LinearPart.weight))
+        self._weight = sum(chain.from_iterable(each(LinearPart.weights)))
         peak, (squares, told_apart) = np.zeros(len(names)), np.zeros((2, len(names)))
         for at, most in zip(self._columns, each(LinearPart.peak), strict=True):
-            peak[at] = np.maximum(peak[at], most)
+            np.maximum.at(peak, at, most)
         for at, (square, count) in zip(self._columns, each(LinearPart.squares, peak), strict=True):
-            squares[at] += square
-            told_apart[at] += count
+            _add(square, at, squares)
+            _add(count, at, told_apart)
         rms = np.sqrt(squares / np.maximum(told_apart, 1))
         each(LinearPart.standardise, peak, rms)
         self._scale = peak * rms
@@ -130,9 +131,10 @@ class LinearProblem:
         def objective(w: F64) -> tuple[float, F64]:
             """(Ψ(G w) + Σ_j l2_j/2 w_j²) / n and its gradient (G' dΨ/dscores + l2 w) / n."""
             value, slope[:] = 0.0, 0.0
-            for at, (own, gradient) in zip(self._columns, self._each(LinearPart.at, w), strict=True):
-                value += own
-                slope[at] += gradient
+            for at, (losses_of_blocks, gradient) in zip(self._columns, self._each(LinearPart.at, w), strict=True):
+                for own in losses_of_blocks.tolist():
+                    value += own
+                _add(gradient, at, slope)
             mean = (value + float((penalty * w) @ w) / 2) / n
             losses[mean] = value
             return mean, (slope + penalty * w) / n
@@ -155,61 +157,71 @@ class LinearProblem:
 
 
 class LinearPart:
-    """The objective's part of the pairs of some sentences, over the features they have."""
+    """The objective's parts of the pairs of some blocks of sentences, over the features they have."""
 
-    def __init__(self, nbest: NBest, pairs: Pairs) -> None:
+    def __init__(self, nbest: NBest, pairs: Pairs, ptr: I64) -> None:
+        """Take the pairs of the blocks of sentences ptr [B+1]."""
+        [pairs] = split_pairs(pairs, ptr[[0, -1]])
         hyps, self._better, self._worse = pairs.renumbered()
-        self._dense, self._sparse = nbest.global_rows(hyps), SparseSums(nbest, hyps)
-        self._columns = np.concatenate([np.arange(self._dense.shape[1]), self._dense.shape[1] + self._sparse.columns])
-        self._loss = PairwiseLogLoss(replace(pairs, better=self._better, worse=self._worse), len(hyps), pairs.weight)
+        self._hyp_cuts = np.searchsorted(hyps, nbest.hyp_ptr[ptr])
+        self._dense, self._sparse = nbest.global_rows(hyps), SparseSums(nbest, hyps, self._hyp_cuts)
+        self._d, n = self._dense.shape[1], len(ptr) - 1
+        self._columns = np.concatenate([np.tile(np.arange(self._d), n), self._d + self._sparse.columns])
+        pairs, cuts = replace(pairs, better=self._better, worse=self._worse), pairs.sent_ptr[ptr - ptr[0]]
+        self._loss = PairwiseLogLoss(pairs, len(hyps), pairs.weight, cuts=cuts)
 
     def columns(self) -> I64:
-        """The features that what follows is about: all dense ones, and the sparse ones that some hypothesis has."""
+        """The features that what follows is about: for each block all dense ones, then the sparse ones of each block."""
         return self._columns
 
     def n_pairs(self) -> int:
         return len(self._better)
 
-    def weight(self) -> float:
-        """Σ_k w_k"""
-        return float(self._loss.weight.sum())
+    def weights(self) -> list[float]:
+        """Σ_k w_k of each block."""
+        return [float(self._loss.weight[a:b].sum()) for a, b in pairwise(self._loss.cuts.tolist())]
 
     def peak(self) -> F64:
         """The largest absolute value of each feature: of dense ones in a hypothesis, of sparse ones in a unit."""
-        return np.concatenate([np.abs(self._dense).max(axis=0, initial=0.0), self._sparse.peak()])
+        dense = np.abs(self._dense).max(axis=0, initial=0.0)
+        return np.concatenate([np.tile(dense, len(self._hyp_cuts) - 1), self._sparse.peak()])
 
     def squares(self, peak: F64) -> tuple[F64, F64]:
         """Return each feature's sum of squared differences, divided by its peak of all [D + N], and how many are not 0."""
-        own = _or_one(peak)[self._columns]
-        d = self._dense.shape[1]
-        self._dense /= own[:d]
-        squares, counts = np.zeros((2, d))
-        for k in range(0, len(self._better), CHUNK):
-            diff = self._dense[self._better[k : k + CHUNK]] - self._dense[self._worse[k : k + CHUNK]]
-            diff[np.abs(diff) <= FLOOR] = 0.0
-            squares += np.einsum("kd,kd->d", diff, diff)
-            counts += np.count_nonzero(diff, axis=0)
-        of_sparse = self._sparse.squares(self._better, self._worse, own[d:])
-        return np.concatenate([squares, of_sparse[0]]), np.concatenate([counts, of_sparse[1]])
+        own = _or_one(peak)
+        self._dense /= own[: self._d]
+        squares, counts = np.zeros((2, len(self._hyp_cuts) - 1, self._d))
+        for b, (first, last) in enumerate(pairwise(self._loss.cuts.tolist())):
+            for k in range(first, last, CHUNK):
+                some = slice(k, min(k + CHUNK, last))
+                diff = self._dense[self._better[some]] - self._dense[self._worse[some]]
+                diff[np.abs(diff) <= FLOOR] = 0.0
+                squares[b] += np.einsum("kd,kd->d", diff, diff)
+                counts[b] += np.count_nonzero(diff, axis=0)
+        sparse_peak = own[self._columns[squares.size :]]
+        of_sparse = self._sparse.squares(self._better, self._worse, self._loss.cuts, sparse_peak)
+        return np.append(squares, of_sparse[0]), np.append(counts, of_sparse[1])
 
     def standardise(self, peak: F64, rms: F64) -> None:
         """Divide by the root mean square of all; a feature that no pair tells apart becomes 0."""
-        own = np.where(rms > 0, rms, np.inf)[self._columns]
-        d = self._dense.shape[1]
-        self._dense /= own[:d]  # which were divided by their peaks already
-        self._scale = (_or_one(peak)[self._columns] * own)[d:]
+        own = np.where(rms > 0, rms, np.inf)
+        self._dense /= own[: self._d]  # which were divided by their peaks already
+        self._scale = (_or_one(peak) * own)[self._d + self._sparse.columns]
 
-    def at(self, w: F64) -> tuple[float, F64]:
-        """Ψ at the weights w [D + N] of standardised features, and its gradient in those of its columns."""
-        return objective(w[self._columns], self._dense, self._sparse, self._scale, self._loss)
+    def at(self, w: F64) -> tuple[F64, F64]:
+        """Ψ [B] at the weights w [D + N] of standardised features, and its gradient in those of its columns."""
+        scores = linear_scores(self._dense, None, w[: self._d])
+        losses, g, slope = self._sparse.log_loss(w[self._d :], self._scale, scores, self._loss)
+        blocks = [slice(a, b) for a, b in pairwise(self._hyp_cuts.tolist())]
+        return losses, np.concatenate([*(np.einsum("hd,h->d", self._dense[some], g[some]) for some in blocks), slope])
+
+
+@kernel
+def _add(values, at, out):  # type: ignore[no-untyped-def]
+    """INOUT out[at[k]] += values[k], one after the other."""
+    for k in range(len(at)):
+        out[at[k]] += values[k]
 
 
 def _or_one(peak: F64) -> F64:
     return np.where(peak > 0, peak, 1.0)
-
-
-def objective(w: F64, dense: F64, sparse: SparseSums, scale: F64, loss: PairwiseLogLoss) -> tuple[float, F64]:
-    """Ψ(G w) and its gradient G' dΨ/dscores: U hypotheses, weights [D + C], G = [dense [U, D] | sparse [U, C] / scale [C]]."""
-    d = dense.shape[1]
-    value, g, slope = sparse.log_loss(w[d:] / scale, linear_scores(dense, None, w[:d]), loss)
-    return value, np.concatenate([np.einsum("hd,h->d", dense, g), slope / scale])

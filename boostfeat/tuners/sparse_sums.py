@@ -5,12 +5,15 @@ Hypotheses of a list share most of their units: on a 200-best list A X has sever
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from ..core.arrays import (
     F64,
     I32,
     I64,
+    Array,
     first_use_order,
     frozen,
     offsets,
@@ -25,51 +28,65 @@ from ..losses.pairwise import FLOOR, PairwiseLogLoss, pairs_at, pairs_gradient
 
 
 class SparseSums:
-    """U hypotheses of a list: their units, and after these, as if it were one more unit, what is their own.
+    """U hypotheses of a list, in blocks: their units, and after these, as if it were one more unit, what is their own.
 
-    A feature is a column; a row holds the sparse features of a unit. All that is kept is what these hypotheses have.
+    A feature is a column, numbered within its block; a row holds the sparse features of a unit. All that is kept is what the
+    hypotheses of a block have: it stays in the cache.
     """
 
-    def __init__(self, nbest: NBest, hyps: I64) -> None:
-        n, idx, rows = _units_of(nbest, hyps)
-        own = nbest.extra_sparse.take(hyps)
-        has_own = np.diff(own.ptr) > 0
-        self._ptr = offsets(n + has_own)
-        self._idx = np.empty(self._ptr[-1], np.int32)
-        last = np.zeros(len(self._idx), bool)
-        last[self._ptr[1:][has_own] - 1] = True
-        self._idx[~last], self._idx[last] = idx, len(rows) + np.arange(has_own.sum())
-        self._row_ptr = offsets(np.concatenate([np.diff(rows.ptr), np.diff(own.ptr)[has_own]]))
-        self._value = np.concatenate([rows.val, own.val])
-        column = np.concatenate([rows.idx, own.idx])
-        place = np.zeros(len(nbest.sparse_names), np.int32)
-        place[column] = 1
-        self.columns: I64 = np.flatnonzero(place)  # [C] of the list's N sparse features, those that are here
-        place[self.columns] = np.arange(len(self.columns))
-        self._column = place[column]
+    def __init__(self, nbest: NBest, hyps: I64, cuts: I64) -> None:
+        """Hold hypotheses [U] of blocks cuts [B+1]."""
+        blocks = [_block_of(nbest, hyps[a:b]) for a, b in pairwise(cuts.tolist())]
+        in_hyps, idx, in_rows, column, value, columns = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        self._ptr, self._idx = frozen(offsets(in_hyps)), unsigned(idx)
+        self._row_ptr, self._column, self._value = frozen(offsets(in_rows)), unsigned(column), frozen(value)
+        self._cuts = cuts, *(offsets(np.array([len(block[k]) for block in blocks])) for k in (2, 5))  # of hyps, rows, columns
+        self.columns: I64 = columns  # [C] of the list's N sparse features, those of the first block, then of the second, ...
 
     def __len__(self) -> int:
         return len(self._ptr) - 1
 
     def peak(self) -> F64:
         """[C] the largest absolute value of each column in a row."""
-        peak = np.zeros(len(self.columns))
-        np.maximum.at(peak, self._column, np.abs(self._value))
+        peak, (_, rows, columns) = np.zeros(len(self.columns)), self._cuts
+        of_entry = np.repeat(columns[:-1], np.diff(self._row_ptr[rows]))
+        np.maximum.at(peak, of_entry + self._column, np.abs(self._value))
         return peak
 
-    def squares(self, better: I64, worse: I64, peak: F64) -> tuple[F64, F64]:
-        """[C] the sum of squared differences over pairs, divided by the peaks [C], and how many are not 0."""
+    def squares(self, better: I64, worse: I64, cuts: I64, peak: F64) -> tuple[F64, F64]:
+        """[C] the sum of squared differences over pairs in blocks, divided by the peaks [C], and how many are not 0."""
         squares, counts = np.zeros((2, len(self.columns)))
-        rows = (self._row_ptr, self._column, self._value)
-        _pair_squares(better, worse, self._ptr, self._idx, *rows, peak, squares, counts)
+        _pair_squares(better, worse, cuts, *self._arrays, peak, squares, counts)
         return squares, counts
 
-    def log_loss(self, w: F64, scores: F64, loss: PairwiseLogLoss) -> tuple[float, F64, F64]:
-        """Ψ at scores [U] + A (X w), w [C], its gradient g [U] in the scores, and X' (A' g) [C]."""
-        g, slope, pairs = np.zeros(len(scores)), np.zeros(len(w)), loss.pairs
-        rows = frozen(self._ptr), unsigned(self._idx), frozen(self._row_ptr), unsigned(self._column), frozen(self._value)
-        value = _log_loss(*rows, w, pairs.better, pairs.worse, loss.weight, loss.plain, scores, g, slope)
-        return value, g, slope
+    def log_loss(self, w: F64, scale: F64, scores: F64, loss: PairwiseLogLoss) -> tuple[F64, F64, F64]:
+        """Ψ [B] at scores [U] + A (X w / scale), w [N], its gradient g [U] in the scores, and that in w [C], scale [C]."""
+        g, slope, losses, pairs = np.zeros(len(scores)), np.zeros(len(scale)), np.empty(len(loss.cuts) - 1), loss.pairs
+        of_pairs = pairs.better, pairs.worse, loss.weight, loss.plain, loss.cuts
+        _log_loss(*self._arrays, self.columns, w, scale, *of_pairs, scores, g, slope, losses)
+        return losses, g, slope
+
+    @property
+    def _arrays(self) -> tuple[Array, ...]:
+        return *self._cuts, self._ptr, self._idx, self._row_ptr, self._column, self._value
+
+
+def _block_of(nbest: NBest, hyps: I64) -> tuple[Array, ...]:
+    """Rows of each hypothesis [U]: how many, which; entries of each row: how many, their columns and values; the columns."""
+    n, idx, rows = _units_of(nbest, hyps)
+    own = nbest.extra_sparse.take(hyps)
+    has_own = np.diff(own.ptr) > 0
+    ptr = offsets(n + has_own)
+    all_idx, last = np.empty(ptr[-1], np.int32), np.zeros(ptr[-1], bool)
+    last[ptr[1:][has_own] - 1] = True
+    all_idx[~last], all_idx[last] = idx, len(rows) + np.arange(has_own.sum())
+    column = np.concatenate([rows.idx, own.idx])
+    place = np.zeros(len(nbest.sparse_names), np.int32)
+    place[column] = 1
+    columns = np.flatnonzero(place)
+    place[columns] = np.arange(len(columns))
+    in_rows = np.concatenate([np.diff(rows.ptr), np.diff(own.ptr)[has_own]])
+    return n + has_own, all_idx, in_rows, place[column], np.concatenate([rows.val, own.val]), columns
 
 
 def _units_of(nbest: NBest, hyps: I64) -> tuple[I64, I32, SparseRows]:
@@ -86,58 +103,90 @@ def _units_of(nbest: NBest, hyps: I64) -> tuple[I64, I32, SparseRows]:
 
 @kernel
 def _log_loss(  # type: ignore[no-untyped-def]
-    ptr, idx, row_ptr, column, value, w, better, worse, weight, plain, scores, g, slope
+    hyp_cuts,
+    row_cuts,
+    column_cuts,
+    ptr,
+    idx,
+    row_ptr,
+    column,
+    value,
+    columns,
+    w,
+    scale,
+    better,
+    worse,
+    weight,
+    plain,
+    cuts,
+    scores,
+    g,
+    slope,
+    losses,
 ):
-    """INOUT scores[U] += A (X w); OUT g[U] = dΨ/dscores, slope[C] = X' (A' g), both 0 before. Returns Ψ.
+    """INOUT scores[U] += A (X w / scale); OUT g[U] = dΨ/dscores, slope[C] = X' (A' g) / scale, both 0 before; losses[B] = Ψ.
 
-    One kernel, so that fits in other threads wait for the interpreter's lock once and not ten times a block.
+    One kernel for all blocks, so that fits in other threads wait for the interpreter's lock once and not for every block.
     """
-    rows = np.empty(len(row_ptr) - 1)
-    for u in range(len(rows)):
-        total = 0.0
-        for k in range(row_ptr[u], row_ptr[u + 1]):
-            total += value[k] * w[column[k]]
-        rows[u] = total
-    segment_sum(ptr, idx, rows, scores)
-    margin, e = np.empty(len(better)), np.empty(len(better))
-    still, losses = e if plain else np.empty(len(better)), np.empty(1)
-    pairs_at(better, worse, weight, plain, scores, np.array([0, len(better)]), margin, e, still, losses)
-    pairs_gradient(better, worse, weight, margin, e, g)
-    rows[:] = 0.0
-    segment_scatter(ptr, idx, g, rows)
-    for u in range(len(rows)):
-        if rows[u] != 0.0:
-            for k in range(row_ptr[u], row_ptr[u + 1]):
-                slope[column[k]] += value[k] * rows[u]
-    return losses[0]
+    most = np.max(np.diff(cuts))
+    all_rows, all_own = np.empty(np.max(np.diff(row_cuts))), np.empty(np.max(np.diff(column_cuts)))
+    all_margin, all_e, all_still = np.empty(most), np.empty(most), np.empty(most)
+    for b in range(len(cuts) - 1):
+        hyps, pairs = slice(hyp_cuts[b], hyp_cuts[b + 1]), slice(cuts[b], cuts[b + 1])
+        first, n_rows, n_pairs = row_cuts[b], row_cuts[b + 1] - row_cuts[b], cuts[b + 1] - cuts[b]
+        start, n_columns = column_cuts[b], column_cuts[b + 1] - column_cuts[b]
+        rows, own, block_ptr = all_rows[:n_rows], all_own[:n_columns], ptr[hyp_cuts[b] : hyp_cuts[b + 1] + 1]
+        margin, e = all_margin[:n_pairs], all_e[:n_pairs]
+        still = e if plain else all_still[:n_pairs]
+        for c in range(n_columns):
+            own[c] = w[columns[start + c]] / scale[start + c]
+        for u in range(n_rows):
+            total = 0.0
+            for k in range(row_ptr[first + u], row_ptr[first + u + 1]):
+                total += value[k] * own[column[k]]
+            rows[u] = total
+        segment_sum(block_ptr, idx, rows, scores[hyps])
+        columns_of_pairs = better[pairs], worse[pairs], weight[pairs]
+        pairs_at(*columns_of_pairs, plain, scores, np.array([0, n_pairs]), margin, e, still, losses[b : b + 1])
+        pairs_gradient(*columns_of_pairs, margin, e, g)
+        rows[:] = 0.0
+        segment_scatter(block_ptr, idx, g[hyps], rows)
+        for u in range(n_rows):
+            if rows[u] != 0.0:
+                for k in range(row_ptr[first + u], row_ptr[first + u + 1]):
+                    slope[start + column[k]] += value[k] * rows[u]
+        for c in range(start, start + n_columns):
+            slope[c] /= scale[c]
 
 
 @kernel
 def _pair_squares(  # type: ignore[no-untyped-def]
-    better, worse, ptr, idx, row_ptr, column, values, peak, squares, counts
+    better, worse, cuts, hyp_cuts, row_cuts, column_cuts, ptr, idx, row_ptr, column, values, peak, squares, counts
 ):
     """INOUT squares[C], counts[C]. Units that both hypotheses have cancel, so few rows are read."""
-    times = np.zeros(len(row_ptr) - 1, np.int64)  # how much more often the better one has each unit; 0 again after each pair
+    times = np.zeros(np.max(np.diff(row_cuts)), np.int64)  # how much more often the better one has each unit; 0 after each pair
     value, pair_of, told = np.empty(len(peak)), np.full(len(peak), -1), np.empty(len(peak), np.int64)
-    for k in range(len(better)):
-        for i in range(ptr[better[k]], ptr[better[k] + 1]):
-            times[idx[i]] += 1
-        for i in range(ptr[worse[k]], ptr[worse[k] + 1]):
-            times[idx[i]] -= 1
-        n = 0
-        for h in (better[k], worse[k]):
-            for i in range(ptr[h], ptr[h + 1]):
-                u = idx[i]
-                more = times[u]
-                times[u] = 0
-                if more:
-                    for r in range(row_ptr[u], row_ptr[u + 1]):
-                        j = column[r]
-                        if pair_of[j] != k:
-                            pair_of[j], value[j], told[n] = k, 0.0, j
-                            n += 1
-                        value[j] += more * values[r]
-        for j in told[:n]:
-            if abs(value[j]) > FLOOR * peak[j]:
-                squares[j] += (value[j] / peak[j]) ** 2
-                counts[j] += 1.0
+    for b in range(len(cuts) - 1):
+        first, start = row_cuts[b], column_cuts[b]
+        for k in range(cuts[b], cuts[b + 1]):
+            for i in range(ptr[better[k]], ptr[better[k] + 1]):
+                times[idx[i]] += 1
+            for i in range(ptr[worse[k]], ptr[worse[k] + 1]):
+                times[idx[i]] -= 1
+            n = 0
+            for h in (better[k], worse[k]):
+                for i in range(ptr[h], ptr[h + 1]):
+                    u = idx[i]
+                    more = times[u]
+                    times[u] = 0
+                    if more:
+                        for r in range(row_ptr[first + u], row_ptr[first + u + 1]):
+                            j = start + column[r]
+                            if pair_of[j] != k:
+                                pair_of[j], value[j], told[n] = k, 0.0, j
+                                n += 1
+                            value[j] += more * values[r]
+            for j in told[:n]:
+                if abs(value[j]) > FLOOR * peak[j]:
+                    squares[j] += (value[j] / peak[j]) ** 2
+                    counts[j] += 1.0

@@ -18,10 +18,8 @@ from boostfeat.formats import read
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, attach
 from boostfeat.lists.nbest import NBest, SparseRows, strings
 from boostfeat.losses.pairs import PairOptions, Pairs, sample_pairs
-from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.metrics.bleu import corpus_bleu, sum_stats
-from boostfeat.tuners.linear import fit_pro, linear_problem, objective
-from boostfeat.tuners.sparse_sums import SparseSums
+from boostfeat.tuners.linear import LinearPart, fit_pro, linear_problem
 from boostfeat.tuners.tuner_options import ProOptions
 
 pytestmark = pytest.mark.quick
@@ -84,9 +82,17 @@ def test_equals_logistic_regression_on_standardised_differences(planted, l2):
 
 def test_gradient_by_finite_differences(planted):
     x, pairs, _, scale = planted
-    loss, rare = PairwiseLogLoss(pairs, len(x)), container(x[:, :0], sparse.csr_matrix(x[:, 2:]))
-    at, sums = np.random.default_rng(2).normal(size=D), SparseSums(rare, np.arange(len(x)))
-    value, gradient = (lambda w, k=k: objective(w, (x / scale)[:, :2], sums, scale[2:], loss)[k] for k in (0, 1))
+    nbest = container(x[:, :2], sparse.csr_matrix(x[:, 2:]))
+    part, ones = LinearPart(nbest, pairs, np.array([0, len(nbest)])), np.ones(D)
+    part.standardise(ones, scale)
+    at = np.random.default_rng(2).normal(size=D)
+
+    def value(w):
+        return part.at(w)[0].sum()
+
+    def gradient(w):
+        return np.bincount(part.columns(), part.at(w)[1], D)
+
     assert check_grad(value, gradient, at) < 1e-5 * np.linalg.norm(gradient(at))  # forward differences, step √eps
 
 

@@ -98,6 +98,8 @@ def penalty_fits(
         pairs = weighed_by_size(pairs, dev, metric_of(options.context_metric, dev).fixed(options.pairs.alpha))
     some = [thinned(pairs, trial.train) for trial in trials]
     task = partial(_fits_of_trial, pairs=some, options=options, metric=metric, grid=grid)
+    if threads > 1:
+        threads = max(threads, len(trials))  # all at once: fits are small, and the system shares the cores evenly
     fits = trials.side_by_side(task, threads, told=("penalty of sparse features", len(grid), tell))
     return list(zip(*fits, strict=True))
 
