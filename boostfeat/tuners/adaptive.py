@@ -11,16 +11,18 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 
-from ..core.arrays import F64, I64, Array, segment_positions
+from ..core.arrays import F64, I32, I64, segment_positions
 from ..core.errors import InputError
 from ..core.kernels import kernel
 from ..lists.nbest import NBest, SparseRows
 from ..losses.pairs import PairOptions, Pairs, sample_pairs
 from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
+from .margin import difference
 from .tuner_options import OnlineOptions
 
 Hyps = Iterator[tuple[I64, I64]]
@@ -34,41 +36,34 @@ ROUNDING = 1e-12  # a difference this small beside the feature's largest value i
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@kernel
-def append_difference(dense, ptr, idx, val, floor, unit, a, b, out_idx, out_val, n):  # type: ignore[no-untyped-def]
-    """Append the entries of (f(a) - f(b)) / unit that are not 0, by rising column; the new length.
+class FeatureColumns(NamedTuple):
+    """Features as kernels take them; named as in KernelLists."""
 
-    IN dense[H, D], ptr[H+1], idx, val (CSR of H rows), floor[D+N], unit[D+N]; OUT out_idx, out_val from position n.
+    dense: F64
+    sp_ptr: I64
+    sp_idx: I32
+    sp_val: F64
+
+
+@kernel
+def append_difference(x, floor, unit, a, b, idx, val, n):  # type: ignore[no-untyped-def]
+    """OUT idx, val from n on: the entries of (f(a) - f(b)) / unit above the floor, by rising column. Returns where they end.
+
+    IN x (FeatureColumns or KernelLists), floor[D+N], unit[D+N].
     """
-    n_dense = dense.shape[1]
-    for j in range(n_dense):
-        d = dense[a, j] - dense[b, j]
+    for i in range(n, difference(x, a, b, idx, val, n)):
+        j, d = idx[i], val[i]
         if abs(d) > floor[j]:
-            out_idx[n], out_val[n] = j, d / unit[j]
-            n += 1
-    p, q, p_end, q_end = ptr[a], ptr[b], ptr[a + 1], ptr[b + 1]
-    while p < p_end or q < q_end:
-        if q == q_end or (p < p_end and idx[p] < idx[q]):
-            j, d = n_dense + idx[p], val[p]
-            p += 1
-        elif p == p_end or idx[q] < idx[p]:
-            j, d = n_dense + idx[q], -val[q]
-            q += 1
-        else:
-            j, d = n_dense + idx[p], val[p] - val[q]
-            p += 1
-            q += 1
-        if abs(d) > floor[j]:
-            out_idx[n], out_val[n] = j, d / unit[j]
+            idx[n], val[n] = j, d / unit[j]
             n += 1
     return n
 
 
 @kernel
-def _differences(dense, ptr, idx, val, floor, unit, better, worse, out_ptr, out_idx, out_val):  # type: ignore[no-untyped-def]
+def _differences(x, floor, unit, better, worse, out_ptr, out_idx, out_val):  # type: ignore[no-untyped-def]
     n = 0
     for k in range(len(better)):
-        n = append_difference(dense, ptr, idx, val, floor, unit, better[k], worse[k], out_idx, out_val, n)
+        n = append_difference(x, floor, unit, better[k], worse[k], out_idx, out_val, n)
         out_ptr[k + 1] = n
     return n
 
@@ -152,17 +147,13 @@ class Differences:
         unit[:d] = typical_sizes(squares, counts)
         return Differences(self.features, self.floor, unit)
 
-    @property
-    def columns(self) -> tuple[Array, ...]:
-        """The first arguments of ``append_difference``."""
-        rows = self.features.sparse
-        return self.features.dense, rows.ptr, rows.idx, rows.val, self.floor, self.unit
-
     def batch(self, better: I64, worse: I64) -> Batch:
         widths = np.diff(self.features.sparse.ptr)
         room = len(better) * self.features.n_dense + int(widths[better].sum() + widths[worse].sum())
         ptr, idx, val = np.zeros(len(better) + 1, np.int64), np.empty(room, np.int64), np.empty(room)
-        n = _differences(*self.columns, better, worse, ptr, idx, val)
+        sparse = self.features.sparse
+        x = FeatureColumns(self.features.dense, sparse.ptr, sparse.idx, sparse.val)
+        n = _differences(x, self.floor, self.unit, better, worse, ptr, idx, val)
         active, at = np.unique(idx[:n], return_inverse=True)
         return Batch(active, SparseRows(ptr, at.astype(np.int32), val[:n]))
 

@@ -12,36 +12,18 @@ from ..lists.nbest import NBest
 from ..model.model import Model
 from .adaptive import OnlineRanker, append_difference
 from .base import EpochLog, Features, Run, step_factors
+from .margin import KernelLists, best_of
 from .tuner_options import ArowOptions
 
 
 @kernel
-def _hope_and_fear(start, end, gains, dense, ptr, idx, val, raw):  # type: ignore[no-untyped-def]
-    """argmax w·f + gain and argmax w·f - gain of hypotheses start:end, the first among equals."""
-    hope = fear = start
-    best_hope = best_fear = -np.inf
-    n_dense = dense.shape[1]
-    for h in range(start, end):
-        score = 0.0
-        for j in range(n_dense):
-            score += raw[j] * dense[h, j]
-        for i in range(ptr[h], ptr[h + 1]):
-            score += raw[n_dense + idx[i]] * val[i]
-        if score + gains[h] > best_hope:
-            hope, best_hope = h, score + gains[h]
-        if score - gains[h] > best_fear:
-            fear, best_fear = h, score - gains[h]
-    return hope, fear
-
-
-@kernel
-def _exact_pass(order, hyp_ptr, gains, dense, ptr, idx, val, floor, unit, c, r, w, raw, sigma, x_idx, x_val):  # type: ignore[no-untyped-def]
+def _exact_pass(lists, order, gains, floor, unit, c, r, w, raw, sigma, x_idx, x_val):  # type: ignore[no-untyped-def]
     """One epoch. IN order (of sentences); INOUT w, raw (= w / unit), sigma [D+N]; x_idx, x_val: room for a difference."""
     total = 0.0
     updates = 0
     for s in order:
-        hope, fear = _hope_and_fear(hyp_ptr[s], hyp_ptr[s + 1], gains, dense, ptr, idx, val, raw)
-        n = append_difference(dense, ptr, idx, val, floor, unit, hope, fear, x_idx, x_val, 0)
+        hope, fear = best_of(lists, raw, gains, 1, s), best_of(lists, raw, gains, -1, s)
+        n = append_difference(lists, floor, unit, hope, fear, x_idx, x_val, 0)
         margin = variance = 0.0
         for i in range(n):
             margin += w[x_idx[i]] * x_val[i]
@@ -92,11 +74,11 @@ class Arow(ArowOptions, OnlineRanker):
         sigma = self.variance * step_factors(features, run)
         raw = features.start(run.init)
         w = raw * differences.unit
-        room = features.n_dense + 2 * int(np.diff(features.sparse.ptr).max(initial=0))
-        space = np.empty(room, np.int64), np.empty(room)
-        lists: I64 = np.flatnonzero(np.diff(nbest.hyp_ptr) > 1)
+        lists = KernelLists.of(nbest, features)
+        room = np.empty(lists.n_scratch, np.int64), np.empty(lists.n_scratch)
+        longer: I64 = np.flatnonzero(np.diff(nbest.hyp_ptr) > 1)
         for epoch in range(1, self.epochs + 1):
-            order = rng.permutation(lists)
-            total, updates = _exact_pass(order, nbest.hyp_ptr, gains, *differences.columns, self.c, self.r, w, raw, sigma, *space)
-            log.record(epoch, raw, loss=total / max(len(lists), 1), updates=updates)
+            settings = (differences.floor, differences.unit, self.c, self.r)
+            total, updates = _exact_pass(lists, rng.permutation(longer), gains, *settings, w, raw, sigma, *room)
+            log.record(epoch, raw, loss=total / max(len(longer), 1), updates=updates)
         return log

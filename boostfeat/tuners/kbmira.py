@@ -13,7 +13,7 @@ from ..metrics.metric import metric_of
 from ..metrics.sums import STRICT, Recipe, add_row, context_gain
 from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
-from .margin import KernelLists, health, margin_step, score_of, start_weights
+from .margin import KernelLists, health, margin_step, score_of
 from .tuner_options import KbmiraOptions
 
 
@@ -36,7 +36,7 @@ class Kbmira(KbmiraOptions):
         metric_of(run.gain, nbest).check_learnable(nbest)
         x = KernelLists.of(nbest, features, run.gain)
         run.groups.check("kbmira", "c")
-        w, factor = start_weights(features, run), step_factors(features, run)
+        w, factor = features.start(run.init), step_factors(features, run)
         started, past, background = bool(w.any()), np.zeros(len(w)), first_background(x.recipe)
         rng, order, age = np.random.default_rng(run.seed), np.arange(len(nbest)), 0
         model_background = self.background == "model"

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.arrays import F64, I32, I64, Array
+from ..core.arrays import F64, I32, I64, Array, frozen
 from ..core.errors import InputError
 from ..core.kernels import kernel
 from ..lists.choices import all_rows
 from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
 from ..metrics.sums import Recipe
-from .base import Features, Run
+from .base import Features
 
 HUGE = 1e100  # weights beyond this are of no use, and their squares are not numbers
 EPSILON = 1e-6  # by how much a constraint must be violated to enter a working set [EMR13 algorithm 1]
@@ -43,7 +43,7 @@ class KernelLists(NamedTuple):
         sp, metric = features.sparse, metric_of(gain or "bleu", nbest)
         rows = all_rows(nbest, metric) if gain else np.zeros((0, metric.width), np.int32)
         columns: list[Array] = [nbest.hyp_ptr, features.dense, sp.ptr, sp.idx, sp.val, rows]
-        return cls._make([*map(_read_only, columns), metric.recipe(nbest)])
+        return cls._make([*(frozen(np.ascontiguousarray(column)) for column in columns), metric.recipe(nbest)])
 
     @property
     def n_scratch(self) -> int:
@@ -55,16 +55,6 @@ class KernelLists(NamedTuple):
     def longest(self) -> int:
         """Hypotheses of the longest list."""
         return int(np.diff(self.hyp_ptr).max(initial=0))
-
-
-def _read_only(column: Array) -> Array:
-    column = np.ascontiguousarray(column).view()
-    column.flags.writeable = False
-    return column
-
-
-def start_weights(features: Features, run: Run) -> F64:
-    return features.start(run.init)
 
 
 def health(epoch: int, w: F64, *, started: bool, moves: int) -> dict[str, str]:
@@ -95,10 +85,9 @@ def score_of(x, w, h):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def difference(x, a, b, idx, val):  # type: ignore[no-untyped-def]
-    """OUT idx, val: the entries of f(a) - f(b) that are not 0. Returns their number."""
+def difference(x, a, b, idx, val, n=0):  # type: ignore[no-untyped-def]
+    """OUT idx, val from n on: the entries of f(a) - f(b) that are not 0, by rising column. Returns where they end."""
     d = x.dense.shape[1]
-    n = 0
     for j in range(d):
         v = x.dense[a, j] - x.dense[b, j]
         if v != 0.0:
@@ -120,6 +109,17 @@ def difference(x, a, b, idx, val):  # type: ignore[no-untyped-def]
             idx[n], val[n] = d + j, v
             n += 1
     return n
+
+
+@kernel
+def best_of(x, w, gains, sign, s):  # type: ignore[no-untyped-def]
+    """The first hypothesis of list s with the largest w·f + sign · gain, -1 of an empty list."""
+    best, found = -np.inf, -1
+    for h in range(x.hyp_ptr[s], x.hyp_ptr[s + 1]):
+        value = score_of(x, w, h) + sign * gains[h]
+        if value > best or found < 0:
+            best, found = value, h
+    return found
 
 
 @kernel

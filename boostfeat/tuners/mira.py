@@ -24,7 +24,6 @@ from .margin import (
     health,
     margin_step,
     score_of,
-    start_weights,
 )
 from .tuner_options import ORACLES, PREDICTIONS, MiraOptions, RelativeMarginOptions
 
@@ -153,7 +152,7 @@ def train(tuner: Any, limits: Limits, nbest: NBest, select: NBest | None, run: R
     gains = run.gains(nbest)
     x = KernelLists.of(nbest, features, run.gain)
     run.groups.check(method, "c")
-    w, factor = start_weights(features, run), step_factors(features, run)
+    w, factor = features.start(run.init), step_factors(features, run)
     started, mean = bool(w.any()), np.zeros(len(w))
     nobody = np.full(len(nbest), -1)
     trace = Trace(best=nobody.copy(), plus=nobody.copy(), minus=nobody.copy(), spread=np.full(len(nbest), np.nan))

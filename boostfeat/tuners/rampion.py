@@ -10,7 +10,7 @@ from ..core.kernels import kernel
 from ..lists.nbest import NBest
 from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
-from .margin import KernelLists, difference, health, score_of, start_weights
+from .margin import KernelLists, best_of, difference, health
 from .tuner_options import RampionOptions
 
 
@@ -30,7 +30,7 @@ class Rampion(RampionOptions):
         log = EpochLog(features, nbest, select, run)
         x = KernelLists.of(nbest, features)
         run.groups.check("rampion", "c", "l2")
-        w0, factor = start_weights(features, run), step_factors(features, run)
+        w0, factor = features.start(run.init), step_factors(features, run)
         n = max(int(np.count_nonzero(np.diff(nbest.hyp_ptr) > 1)), 1)
         pull = self.eta * self.c * run.groups.factors(features.names, "l2") / n
         keep = np.maximum(1 - pull, 0.0) ** n
@@ -38,8 +38,7 @@ class Rampion(RampionOptions):
         w, rng = w0.copy(), np.random.default_rng(run.seed)
         fear = np.full(len(nbest), -1)
         for epoch in range(1, self.epochs + 1):
-            hope, moves = np.full(len(nbest), -1), 0
-            _choose(x, w, gains, hope)
+            hope, moves = _hopes(x, w, gains), 0
             for _ in range(self.passes):
                 moves += _pass(x, rng.permutation(len(nbest)), hope, gains, self.eta, w, factor, fear, x.n_scratch)
                 w = w0 + keep * (w - w0)
@@ -50,14 +49,9 @@ class Rampion(RampionOptions):
 
 
 @kernel
-def _choose(x, w, gains, hope):  # type: ignore[no-untyped-def]
-    """OUT hope[s], the argmax of w·f + gain of each list."""
-    for s in range(len(hope)):
-        best = -np.inf
-        for h in range(x.hyp_ptr[s], x.hyp_ptr[s + 1]):
-            v = score_of(x, w, h) + gains[h]
-            if v > best or hope[s] < 0:
-                hope[s], best = h, v
+def _hopes(x, w, gains):  # type: ignore[no-untyped-def]
+    """[S] the argmax of w·f + gain of each list."""
+    return np.array([best_of(x, w, gains, 1, s) for s in range(len(x.hyp_ptr) - 1)])
 
 
 @kernel
@@ -66,11 +60,7 @@ def _pass(x, order, hope, gains, eta, w, factor, fear, scratch):  # type: ignore
     idx, val = np.empty(scratch, np.int64), np.empty(scratch)
     steps = 0
     for s in order:
-        best = -np.inf
-        for h in range(x.hyp_ptr[s], x.hyp_ptr[s + 1]):
-            v = score_of(x, w, h) - gains[h]
-            if v > best or h == x.hyp_ptr[s]:
-                fear[s], best = h, v
+        fear[s] = best_of(x, w, gains, -1, s)
         if hope[s] != fear[s]:
             n = difference(x, hope[s], fear[s], idx, val)
             for i in range(n):

@@ -124,28 +124,6 @@ def check_decodable(system: System, decoding: Decoding) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class StartOnce:
-    """A decoder whose first lists, under the weights that all loops start from, are there already."""
-
-    decoder: LoopDecoder
-    folder: Path
-
-    def check_trees(self, level: str) -> None:
-        self.decoder.check_trees(level)
-
-    def check_templates(self) -> None:
-        self.decoder.check_templates()
-
-    def made_from(self) -> dict[str, Any]:
-        return self.decoder.made_from()
-
-    def decode(self, model: Model, corpus: ParallelText, place: DecodingPlace) -> NBest:
-        if place.iteration:
-            return self.decoder.decode(model, corpus, place)
-        return read_store(self.folder / f"{corpus.name}.nbest")
-
-
 def start_task(folder: Path, decoding: Decoding, seed: int) -> Task:
     """Return the task of the first lists of all sentences."""
 
@@ -189,7 +167,7 @@ def loop_in_worker(
     """Run a loop; return its rows, the iteration that was picked, and the time it took."""
     learner, features = learner_of(system, d, options)
     limits = replace(d.limits, seed=options.seed + run, gain=options.gain, metric=options.metric)
-    how: dict[str, Any] = {"threads": threads, "resume": True, "features": features, "tests": d.tests}
+    how: dict[str, Any] = {"threads": threads, "resume": True, "features": features, "tests": d.tests, "first_lists": start}
     scored = f": {limits.metric} "  # in the line of an iteration that is done
 
     def tell(note: str) -> None:
@@ -197,7 +175,7 @@ def loop_in_worker(
             report(f"{system.name}: run {run + 1}, {note}")
 
     how["report"] = tell
-    result = run_loop(d.corpora, StartOnce(d.decoder, start), learner, d.start, folder, limits, **how)
+    result = run_loop(d.corpora, d.decoder, learner, d.start, folder, limits, **how)
     seconds = [sum(row["seconds"].values()) for row in result.rows]
     return {"picked": result.picked, "iterations": len(result.rows) - 1, "seconds": round(sum(seconds), 3)}
 

@@ -180,6 +180,7 @@ def run_loop(
     allow_missing: bool = False,
     features: LoopFeatures | None = None,
     tests: Sequence[ParallelText] = (),
+    first_lists: Path | None = None,
     report: Callable[[str], None] = lambda note: None,
     warn: Callable[[str], None] = lambda note: None,
     tick: Tick = no_tick,
@@ -190,8 +191,8 @@ def run_loop(
     ``corpora`` is the one to learn from and, optionally, one to select by. ``tests`` are decoded when the loop is over, with the
     start and with the model that it gives. All is kept in the folder ``run``; called again with
     ``resume`` after any interruption it comes to the very model that an uninterrupted run gives, where the decoder itself
-    repeats its lists. ``report`` gets a line when a step begins or ends, ``tick`` how much of the step is done, and of how much;
-    ``warn`` a line for each feature that is left out.
+    repeats its lists. ``first_lists`` is a folder that has the start's lists already. ``report`` gets a line when a step begins
+    or ends, ``tick`` how much of the step is done, and of how much; ``warn`` a line for each feature that is left out.
     """
     options, folder = options or LoopOptions(), LoopFolder(Path(run))
     metric_of(options.gain), metric_of(options.metric)  # fresh lists have texts and references, and no quality columns
@@ -209,7 +210,8 @@ def run_loop(
             parts["features"] = features.made_from()
         made_from = {f"{part} {name}": value for part, values in parts.items() for name, value in values.items()}
         folder.open({**made_from, "start": replace(start, config={}).signature}, resume=resume, force=force)
-        loop = _Loop(corpora, decoder, learner, start, folder, options, threads, report, warn, tick, allow_missing, features)
+        how = (threads, report, warn, tick, allow_missing, features, first_lists)
+        loop = _Loop(corpora, decoder, learner, start, folder, options, *how)
         rows: list[Mapping[str, Any]] = []
         reason = None
         while reason is None:
@@ -246,6 +248,7 @@ class _Loop:
     tick: Tick
     allow_missing: bool = False
     features: LoopFeatures | None = None
+    first_lists: Path | None = None
     accumulated: dict[str, NBest] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
@@ -259,12 +262,7 @@ class _Loop:
             self.learn(k).save(place / "model.json")
         seconds = {"learn": seconds_since(began)}
         model, began = folder.model(k), time.monotonic()
-        fresh = {}
-        for corpus in self.corpora:
-            if not folder.has_list(k, corpus.name):
-                self.report(f"iteration {k}: decoding {corpus.name}")
-                folder.keep_list(k, corpus.name, self.decode(k, model, corpus))
-            fresh[corpus.name] = folder.list(k, corpus.name)
+        fresh = {corpus.name: self.list(k, corpus) for corpus in self.corpora}
         seconds["decode"] = seconds_since(began)
         if k == 0:
             for line in check_agreement(fresh, allow_missing=self.allow_missing):
@@ -287,16 +285,22 @@ class _Loop:
 
     def tested(self, corpus: ParallelText, picked: int) -> Mapping[str, Any]:
         """Scores of a test set decoded with the start and with the picked model, and p of their difference by the metric."""
-        lists = []
-        for k in (0, picked):
-            if not self.folder.has_list(k, corpus.name):
-                self.report(f"iteration {k}: decoding {corpus.name}")
-                self.folder.keep_list(k, corpus.name, self.decode(k, self.folder.model(k), corpus))
-            lists.append(self.folder.list(k, corpus.name))
+        lists = [self.list(k, corpus) for k in (0, picked)]
         metric = metric_of(self.options.metric)
         rows = [exact_sums(Scorer(nbest).rows(decoder_choice(nbest), metric)) for nbest in lists]
         start, given = (decoded_gains(nbest, self.options.metric) for nbest in lists)
         return {"name": corpus.name, "start": start, "picked": given, "p_value": approximate_randomisation(*rows, metric=metric)}
+
+    def list(self, k: int, corpus: ParallelText) -> NBest:
+        """What iteration k decodes of a corpus; a list that is in the folder is not made again."""
+        if self.folder.has_list(k, corpus.name):
+            return self.folder.list(k, corpus.name)
+        if k == 0 and self.first_lists is not None:
+            nbest = read_store(self.first_lists / f"{corpus.name}.nbest")
+        else:
+            self.report(f"iteration {k}: decoding {corpus.name}")
+            nbest = self.decode(k, self.folder.model(k), corpus)
+        return self.folder.keep_list(k, corpus.name, nbest)
 
     def decode(self, k: int, model: Model, corpus: ParallelText) -> NBest:
         def tick(done: int) -> None:

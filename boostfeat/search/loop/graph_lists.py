@@ -94,20 +94,16 @@ def fresh_list(dev: NBest, model: Model, options: GraphOptions, *, threads: int 
     )
     if not (has_graph := np.diff(fresh.hyp_ptr) > 0).all():
         fresh = fresh.take(has_graph)
-    where = _where(options)
     if strange := set(fresh.ids.tolist()) - set(dev.ids.tolist()):
         raise InputError(
-            f"{where}: expected graphs of the list's sentences, found sentence {min(strange)}; give those of the list"
+            f"{_where(options)}: expected graphs of the list's sentences, found sentence {min(strange)}; give those of the list"
         )
-    known = known_names(fresh)
-    if lacking := [name for name in dev.global_names if name not in known]:
-        raise _lacks(where, lacking[0])
+    _check_names(dev.global_names, known_names(fresh), options)
     return only_features(fresh, known_names(dev))
 
 
 def graphs_of(dev: NBest, options: GraphOptions) -> dict[int, Graph]:
     """The graphs of a list's sentences, by their position in it; their edges have to have all its features."""
-    where = _where(options)
     names, position = dev.feature_names, {int(sent): s for s, sent in enumerate(dev.ids.tolist())}
     whole = _plan(options)
     plan = edge_plan(whole, names) if whole else None
@@ -122,8 +118,7 @@ def graphs_of(dev: NBest, options: GraphOptions) -> dict[int, Graph]:
         graph = with_templates(item.graph, plan, source=dev.source[s].as_py()) if plan else item.graph
         known |= set(graph.names)
         found[s] = graph
-    if lacking := [name for name in names if name not in known]:
-        raise _lacks(where, lacking[0])
+    _check_names(names, known, options)
     return found
 
 
@@ -136,11 +131,13 @@ def _where(options: GraphOptions) -> str:
     return options.paths[0] + (", ..." if options.paths[1:] else "")
 
 
-def _lacks(where: str, name: str) -> InputError:
-    return InputError(
-        f"{where}: expected edges with the list's feature {name!r}, found none; name the values of an osgx with "
-        "--graph-names, or give the list's templates with --graph-plan"
-    )
+def _check_names(names: Sequence[str], known: set[str], options: GraphOptions) -> None:
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"{_where(options)}: expected edges with the list's feature {name!r}, found none; name the values of an osgx "
+                "with --graph-names, or give the list's templates with --graph-plan"
+            )
 
 
 def only_features(nbest: NBest, names: set[str]) -> NBest:

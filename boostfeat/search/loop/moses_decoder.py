@@ -9,7 +9,7 @@ import os
 import shlex
 import shutil
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,10 @@ from ...export.moses.writing import MosesJob, table_name
 from ...features.feature_maker import plan_of
 from ...formats.fields import component
 from ...formats.moses.ini import MEMORY, Ini
-from ...lists.build import assemble
 from ...lists.nbest import NBest
 from ...model.model import Model
 from .decoders import CommandDecoder, write_ini
+from .graph_lists import only_features
 
 _LIST = "-f {ini} -i {input} -n-best-list {nbest} {size} distinct -report-segmentation-enriched true"
 
@@ -136,16 +136,6 @@ def without_trees(nbest: NBest, model: Model, first: NBest) -> NBest:
         rest = name.partition("_")[2]
         return name in names or producer.endswith("Trees0") or k >= sizes.get(producer, k + 1) or rest.rpartition(".")[0] in names
 
-    kept = [k for k, name in enumerate(nbest.unit_names) if not is_made(name)]
-    extra = [k for k, name in enumerate(nbest.extra_names) if not is_made(name)]
-    if len(kept) == len(nbest.unit_names) and len(extra) == len(nbest.extra_names):
-        return nbest
-    return assemble(
-        replace(
-            nbest,
-            units=replace(nbest.units, x=nbest.X[:, kept]),
-            unit_names=tuple(nbest.unit_names[k] for k in kept),
-            extra=nbest.extra[:, extra],
-            extra_names=tuple(nbest.extra_names[k] for k in extra),
-        )
-    )
+    dense = (*nbest.unit_names, *nbest.extra_names)
+    kept = {name for name in dense if not is_made(name)}
+    return nbest if len(kept) == len(set(dense)) else only_features(nbest, kept.union(nbest.sparse_names.to_pylist()))

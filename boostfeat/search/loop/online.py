@@ -7,7 +7,6 @@ tuners. Sparse features of templates are learnt as they appear in fresh lists.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +16,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from scipy import sparse
 
@@ -172,10 +172,10 @@ class State:
         )
 
     def sparse_names(self) -> list[str]:
-        return list(json.loads(self.names.tobytes())) if len(self.names) else []
+        return msgspec.json.decode(self.names.tobytes() or b"[]", type=list[str])
 
     def keep_names(self, names: Iterable[str]) -> None:
-        self.names = np.frombuffer(json.dumps(list(names), ensure_ascii=False).encode(), np.uint8)
+        self.names = np.frombuffer(msgspec.json.encode(list(names)), np.uint8)
 
     def grow(self, n: int) -> None:
         """Make room for features that are new."""
@@ -195,9 +195,9 @@ class State:
         try:
             with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as columns:
                 state = cls(**{f.name: np.asarray(columns[f.name]) for f in fields(cls)})  # bytes where it is no array
-                names = json.loads(state.names.tobytes()) if len(state.names) else []
-            if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-                raise ValueError("names that are no list of names")
+            names = state.sparse_names()
+            if len(set(names)) < len(names):
+                raise ValueError("a name twice")
         except Exception as error:  # numpy and zipfile raise a dozen kinds for damaged data
             raise _bad_state(path, f"{type(error).__name__}: {error}") from None
         wide = ((len(new.w) if n_dense is None else n_dense) + len(names),)

@@ -17,7 +17,6 @@ from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, a
 from boostfeat.lists.nbest import NBest
 from boostfeat.model.model import Model
 from boostfeat.search.decoder.setup import SearchOptions
-from boostfeat.search.loop.decoded_comparison import StartOnce
 from boostfeat.search.loop.decoders import (
     CommandDecoder,
     DecodingPlace,
@@ -52,13 +51,11 @@ def test_what_decoders_refuse():
         (graphs, "--graphs: expected trees of level local, found global: an edge has no values of a whole hypothesis"),
         (reference, "expected trees of level local, found global: search cannot score them; rerank lists with them"),
     ):
-        for own in (decoder, StartOnce(decoder, Path("start"))):
-            with pytest.raises(InputError, match=message):
-                own.check_trees("global")
-            own.check_trees("local")
-    for own in (graphs, StartOnce(graphs, Path("start"))):
-        with pytest.raises(InputError, match="--templates: expected a decoder that computes them, found --graphs"):
-            own.check_templates()
+        with pytest.raises(InputError, match=message):
+            decoder.check_trees("global")
+        decoder.check_trees("local")
+    with pytest.raises(InputError, match="--templates: expected a decoder that computes them, found --graphs"):
+        graphs.check_templates()
     reference.check_templates()
     for command, fine in (("d {weights}", False), ("d {model}", True), ("d {ini} {model}", True)):
         decoder = CommandDecoder(command)
