@@ -292,7 +292,7 @@ class _Loop:
         return {"name": corpus.name, "start": start, "picked": given, "p_value": approximate_randomisation(*rows, metric=metric)}
 
     def list(self, k: int, corpus: ParallelText) -> NBest:
-        """What iteration k decodes of a corpus; a list that is in the folder is not made again."""
+        """Return the list that iteration k decodes of a corpus; one that is in the folder is not made again."""
         if self.folder.has_list(k, corpus.name):
             return self.folder.list(k, corpus.name)
         if k == 0 and self.first_lists is not None:
