@@ -106,7 +106,8 @@ class FeatureMaker:
     def plan(self, what: str, *, min_count: int | None = None, hash_bits: int = 0, products: int = 0) -> FeaturePlan:
         """Return the plan that ``what`` names (sets, templates, or a TOML file), with those that read a file that is given."""
         given = Resources(phrase_counts={} if self.files.phrase_table else None, bitext=self._bitext)
-        return FeaturePlan.of(what, self.registry, given, min_count=min_count, hash_bits=hash_bits, products=products)
+        how: dict[str, Any] = {"min_count": min_count, "hash_bits": hash_bits, "products": products, "say": self.say}
+        return FeaturePlan.of(what, self.registry, given, **how)
 
     def learn(
         self, nbest: NBest, plan: FeaturePlan, *, posterior: Posterior | None = None, to: str | Path | None = None, **how: Any

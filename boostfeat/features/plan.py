@@ -21,6 +21,7 @@ from ..core.errors import FormatError, InputError, clip_json, refuse_newer, unkn
 from ..core.files import decode, open_output, read_chunks
 from ..core.strict_json import parse_json, typed
 from ..core.text import is_whole
+from .registry import GIVEN
 from .resources import Clusters, Posterior, Resources
 from .sets import N_CLASSES, ON_REQUEST, SETS, TEMPLATES
 
@@ -128,8 +129,12 @@ class FeaturePlan:
         min_count: int | None = None,
         hash_bits: int = 0,
         products: int = 0,
+        say: Callable[[str], None] = lambda line: None,
     ) -> FeaturePlan:
-        """``what``: names of sets or templates with commas or plus signs between them, or a TOML file."""
+        """``what``: names of sets or templates with commas or plus signs between them, or a TOML file.
+
+        A set leaves out templates that read a phrase table or a bitext where there is none; ``say`` hears which.
+        """
         registry, resources = TEMPLATES if registry is None else registry, resources or Resources()
         if what.endswith(".toml"):
             asked, where = _read_toml(what), what
@@ -143,8 +148,10 @@ class FeaturePlan:
             if name not in SETS:
                 raise unknown_name("set of templates", name, SETS)
             for member in SETS[name]:
-                reads = registry[member].reads
-                if all(resources.has(what) for what in ON_REQUEST if what in reads):
+                lacking = [GIVEN[what] for what in ON_REQUEST if what in registry[member].reads and not resources.has(what)]
+                if lacking:
+                    say(f"{name} is without {member}, which takes {lacking[0]}")
+                else:
                     entries[member] = replace(_entry(member, {}, common, registry, where), optional=True)
         for name, options in asked.templates.items():
             entries[name] = _entry(name, options, common, registry, where)

@@ -41,4 +41,4 @@ SETS: dict[str, tuple[str, ...]] = {
     "emr13": ("id", "shape", "un", "cu"),  # [EMR13 4.2]
 }
 N_CLASSES = dict.fromkeys(_CLASSES, 32)  # word classes of templates; others have 16
-ON_REQUEST = ("phrase table", "bitext")  # a set leaves out templates that read these where they are not given, without a word
+ON_REQUEST = ("phrase table", "bitext")  # a set leaves out templates that read these where they are not given

@@ -160,6 +160,7 @@ class Limits(NamedTuple):
     bound: float  # B, of the spread
     d: float  # of bound steps
     max_iter: int  # of the cutting-plane loops; 0: passive-aggressive
+    by_cost: bool = False  # B is times the cost of the hypothesis
 
 
 @kernel
@@ -176,18 +177,24 @@ def margin_step(x, plus, minus, loss, w, past, age, factor, c, idx, val):  # typ
 
 
 @kernel
-def bound_step(x, plus, worst, top, w, past, age, factor, limits, idx, val):  # type: ignore[no-untyped-def]
+def bound_of(limits, gains, plus, y):  # type: ignore[no-untyped-def]
+    """B, or B max(0, cost(y) - cost(y+)) [EMR13 footnote 4]."""
+    return limits.bound * max(0.0, gains[plus] - gains[y]) if limits.by_cost else limits.bound
+
+
+@kernel
+def bound_step(x, start, plus, worst, top, gains, w, past, age, factor, limits, idx, val):  # type: ignore[no-untyped-def]
     """RM-PA's second step: for the more violated of ds(y+, y_w) <= B and ds(y+, y_top) >= -B, a step of at most D towards it.
 
     The candidates are those of the weights that chose y+; ds is of the weights after the margin step [EMR13 section 3.2].
     """
-    over = dot(w, idx, val, difference(x, plus, worst, idx, val)) - limits.bound
-    under = dot(w, idx, val, difference(x, top, plus, idx, val)) - limits.bound
+    over = dot(w, idx, val, difference(x, start + plus, start + worst, idx, val)) - bound_of(limits, gains, plus, worst)
+    under = dot(w, idx, val, difference(x, start + top, start + plus, idx, val)) - bound_of(limits, gains, plus, top)
     far, near = (plus, worst) if over >= under else (top, plus)
     violation = max(over, under)
     if not violation > 0.0:
         return False
-    n = difference(x, far, near, idx, val)
+    n = difference(x, start + far, start + near, idx, val)
     squares = norm(factor, idx, val, n)
     if squares <= 0.0:
         return False
@@ -196,14 +203,14 @@ def bound_step(x, plus, worst, top, w, past, age, factor, limits, idx, val):  # 
 
 
 @kernel
-def _violation(kind, y, plus, gains, scores, bound):  # type: ignore[no-untyped-def]
+def _violation(kind, y, plus, gains, scores, limits):  # type: ignore[no-untyped-def]
     """H or ±G - B of [EMR13 algorithm 1]; 0 for y+ itself, which stands for the slack."""
     if y == plus:
         return 0.0
     ds = scores[plus] - scores[y]
     if kind == 0:
         return gains[plus] - gains[y] - ds
-    return (ds if kind == 1 else -ds) - bound
+    return (ds if kind == 1 else -ds) - bound_of(limits, gains, plus, y)
 
 
 @kernel
@@ -213,7 +220,7 @@ def _exchange(x, start, kind, plus, member, mass, gains, scores, w, past, age, f
     high, low = -np.inf, np.inf
     for y in range(len(member)):
         if member[y]:
-            v = _violation(kind, y, plus, gains, scores, limits.bound)
+            v = _violation(kind, y, plus, gains, scores, limits)
             if v > high:
                 high, most = v, y
             if mass[y] > 0.0 and v < low:
@@ -250,7 +257,7 @@ def cutting_plane(x, start, plus, gains, scores, w, past, age, factor, limits, i
         for k in range(3):
             top, at, slack = -np.inf, -1, 0.0
             for y in range(n_hyps):
-                v = _violation(k, y, plus, gains, scores, limits.bound)
+                v = _violation(k, y, plus, gains, scores, limits)
                 if v > top:
                     top, at = v, y
                 if member[k, y] and v > slack:

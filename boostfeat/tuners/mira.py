@@ -131,7 +131,7 @@ def learner_pass(x, order, sentence_gains, choice, limits, w, past, factor, sums
         loss = scores[minus] - scores[plus] + gains[plus] - gains[minus]
         moved = margin_step(x, start + plus, start + minus, loss, w, past, age, factor, limits.c, idx, val)
         if limits.bound < np.inf:
-            moved |= bound_step(x, start + plus, start + worst, start + top, w, past, age, factor, limits, idx, val)
+            moved |= bound_step(x, start, plus, worst, top, gains, w, past, age, factor, limits, idx, val)
         moves += moved
     return moves
 
@@ -234,7 +234,7 @@ class RelativeMargin(RelativeMarginOptions):
         return self.finished(train(self, self.limits(), nbest, select, run, "rm"))
 
     def limits(self) -> Limits:
-        return Limits(c=self.c, bound=self.b, d=self.d, max_iter=self.max_iter if self.solver == "cp" else 0)
+        return Limits(self.c, self.b, self.d, self.max_iter if self.solver == "cp" else 0, self.by_cost)
 
     def finished(self, model: Model) -> Model:
         """JSON has no infinity."""

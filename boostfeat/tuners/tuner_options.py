@@ -12,8 +12,8 @@ from typing import Any
 from ..core.options import check, option, same
 from ..losses.pair_options import SAMPLERS, PairOptions
 
-# (γ, β): y+ = argmax γ w·f - β cost, y- = argmax γ w·f + β cost [E12 eq. 3, algorithms 2 and 3]
-ORACLES: dict[str, tuple[float, float]] = {"lu": (0.0, 1.0), "hope": (1.0, 1.0), "max-bleu": (0.0, 1.0)}
+# (γ, β): y+ = argmax γ w·f - β cost, y- = argmax γ w·f + β cost [E12 eq. 3, algorithms 2 and 3]; oracle pb: its other losses
+ORACLES: dict[str, tuple[float, float]] = {"lu": (0.0, 1.0), "hope": (1.0, 1.0), "max-bleu": (0.0, 1.0), "pb": (1.0, 0.0)}
 PREDICTIONS: dict[str, tuple[float, float]] = {"pb": (1.0, 0.0), "mc": (0.0, 1.0), "fear": (1.0, 1.0)}
 METHOD = "Of the method (defaults, and what is rare: --help-all)"
 
@@ -41,6 +41,7 @@ class MiraOptions(_Checked):
 class RelativeMarginOptions(_Checked):
     c: float = same(MiraOptions, "c")
     b: float = option(1.0, "Bound of the spread", above=0, most=inf, symbol="B", rare=True)
+    by_cost: bool = option(False, "The bound times what the hypothesis costs [EMR13 footnote 4]", rare=True)
     d: float = option(0.01, "Largest bound step; [EMR13] takes 0.1 with sparse features", least=0, symbol="D", rare=True)
     solver: str = option("pa", "One margin and one bound step a sentence, or cutting planes", choices=("pa", "cp"), rare=True)
     max_iter: int = option(100, "Rounds of cutting planes", least=1, symbol="MaxIter", flag="planes", rare=True)

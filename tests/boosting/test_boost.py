@@ -11,7 +11,7 @@ from engines import Spoken, one_leaf
 from synthetic import SyntheticOptions, synthetic_nbest, worth
 
 from boostfeat.boosting.boost import boost, run_rounds
-from boostfeat.boosting.boost_options import BoostOptions
+from boostfeat.boosting.boost_options import BoostOptions, recipe
 from boostfeat.boosting.round_loss import RoundLoss
 from boostfeat.core.arrays import owners
 from boostfeat.core.errors import InputError
@@ -24,7 +24,7 @@ from boostfeat.losses.pairs import PairOptions, pairs_for
 from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.model.model import Model
 from boostfeat.model.units import UnitSpace
-from boostfeat.trees.growing import TreeOptions
+from boostfeat.trees.growing import Grower, TreeOptions
 from boostfeat.trees.growing_kernels import grid_step
 from boostfeat.tuners.linear import linear_problem
 
@@ -305,3 +305,51 @@ def test_finnish_english(real):
     assert losses[0] == pytest.approx(0.4798, abs=0.003)
     assert len(losses) == 11
     assert all(b < a for a, b in pairwise(losses))
+
+
+def greedy_gain(x: np.ndarray, c: np.ndarray, g: np.ndarray, n_leaves: int) -> float:
+    """Σ 2 g h - c h² of exhaustive greedy growth with constant leaves: every feature, every value, no floor of leaves."""
+
+    def best_split(rows: np.ndarray) -> tuple[float, np.ndarray | None]:
+        best: tuple[float, np.ndarray | None] = (0.0, None)
+        for values in x[rows].T:
+            order = np.argsort(values, kind="stable")
+            left_g, left_c = np.cumsum(g[rows[order]]), np.cumsum(c[rows[order]])
+            ends = np.flatnonzero(np.diff(values[order]))
+            if len(ends):
+                right_g, right_c = left_g[-1] - left_g[ends], left_c[-1] - left_c[ends]
+                gains = left_g[ends] ** 2 / left_c[ends] + right_g**2 / right_c - left_g[-1] ** 2 / left_c[-1]
+                at = int(gains.argmax())
+                best = max(best, (float(gains[at]), order[: ends[at] + 1]), key=lambda split: split[0])
+        return best
+
+    leaves = [(np.arange(len(x)), *best_split(np.arange(len(x))))]
+    while len(leaves) < n_leaves:
+        rows, _, left = leaves.pop(max(range(len(leaves)), key=lambda k: leaves[k][1]))
+        if left is None:
+            break
+        sides = rows[left], np.delete(rows, left)
+        leaves += [(side, *best_split(side)) for side in sides]
+    return float(sum(g[rows].sum() ** 2 / c[rows].sum() for rows, _, _ in leaves))
+
+
+@pytest.mark.parametrize("n_leaves", [2, 4, 8])
+@pytest.mark.parametrize("lists", ["data", "planted"])
+def test_the_papers_trees_are_those_of_exhaustive_greedy_growth(dev, lists, n_leaves, monkeypatch):
+    """In every round: the gain of the tree is that of greedy growth on the same gradient. Features have 200 values, a bin each."""
+    nbest = dev if lists == "data" else planted(SyntheticOptions(sentences=60, hyps=20, features=6), seed=2)
+    coded = [np.searchsorted(np.unique(np.quantile(column, np.linspace(0, 1, 200))), column) for column in nbest.units.x.T]
+    nbest = replace(nbest, units=replace(nbest.units, x=np.array(coded, float).T.copy()))
+    space, rounds, grow = UnitSpace.of(nbest, "local"), [], Grower.grow
+
+    def watched(self, g):
+        grown = grow(self, g)
+        rounds.append((g.copy(), grown.h))
+        return grown
+
+    monkeypatch.setattr(Grower, "grow", watched)
+    boost(nbest, None, recipe("paper", rounds=12, max_leaves=n_leaves, rule="all"))
+    assert len(rounds) == 12
+    x, c = np.asarray(space.table.x), space.counts()
+    for g, h in rounds:
+        assert float((2 * g * h - c * h * h).sum()) == pytest.approx(greedy_gain(x, c, g, n_leaves), rel=1e-5)

@@ -250,11 +250,17 @@ def bad(tmp_path_factory) -> Path:
 @pytest.mark.parametrize(("arguments", "message"), BAD, ids=lambda v: v if isinstance(v, str) else "")
 def test_bad_input(boostfeat, stores, bad, tmp_path, arguments, message):
     filled = [a.format(bad=bad) for a in arguments]
-    code, out, err = boostfeat("featurize", stores / "test.nbest", *filled, "-o", tmp_path / "out.nbest")
+    code, out, err = boostfeat("featurize", stores / "test.nbest", *filled, "-o", tmp_path / "out.nbest", "-q")
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_set_says_what_it_is_without(boostfeat, stores, tmp_path):
+    _, _, err = boostfeat("featurize", stores / "test.nbest", "--templates", "large", "-o", tmp_path / "out.nbest")
+    assert "boostfeat: large is without phrase_count, which takes --phrase-table FILE\n" in err
+    assert "boostfeat: large is without lexical_weight, which takes --bitext SOURCE TARGET\n" in err
 
 
 def test_a_list_that_lacks_alignments(boostfeat, tmp_path):

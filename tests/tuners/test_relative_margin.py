@@ -30,11 +30,15 @@ def test_without_a_bound_it_is_mira_to_the_last_bit(options):
     assert rm.history == mira.history
 
 
-@pytest.mark.parametrize("options", [{}, {"shards": 3}, {"b": 0.01, "d": 0.5}, {"b": 0.3, "c": 0.2, "prediction": "pb"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"shards": 3}, {"b": 0.01, "d": 0.5}, {"b": 0.3, "c": 0.2, "prediction": "pb"}, {"b": 2.0, "by_cost": True}]
+)
 def test_passive_aggressive_equals_the_twin(options):
     nbest = random_lists(seed=2)
     tuner = RelativeMargin(**{"epochs": 4, "b": 0.1, **options})
-    model = check_against_twin(nbest, tuner, Run(init=some_init(nbest, 3), groups=GROUPS), b=tuner.b, d=tuner.d)
+    model = check_against_twin(
+        nbest, tuner, Run(init=some_init(nbest, 3), groups=GROUPS), b=tuner.b, d=tuner.d, by_cost=tuner.by_cost
+    )
     free = replace(tuner, b=inf).fit(nbest, None, Run(init=some_init(nbest, 3), groups=GROUPS))
     assert model.weights != free.weights, "the bound was never active"
 
