@@ -38,6 +38,8 @@ if TYPE_CHECKING:  # what type checkers see of _EXPORTS
     from .boosting.estimator import BoostReranker as BoostReranker
     from .boosting.estimator import SentenceKFold as SentenceKFold
     from .boosting.induce import induce as induce
+    from .compare.comparison_options import CompareOptions as CompareOptions
+    from .compare.runner import compare as compare
     from .core.errors import FormatError as FormatError
     from .core.errors import InputError as InputError
     from .features import FeaturePlan as FeaturePlan
@@ -47,10 +49,12 @@ if TYPE_CHECKING:  # what type checkers see of _EXPORTS
     from .formats.bridges import from_openai as from_openai
     from .formats.bridges import from_transformers as from_transformers
     from .formats.bridges import from_vllm as from_vllm
+    from .formats.importing import import_lists as import_lists
     from .lists.nbest import NBest as NBest
     from .lists.store import read_store as read_store
     from .lists.store import write_store as write_store
     from .model.model import Model as Model
+    from .report import write_report as write_report
     from .report.plots import plot_compare as plot_compare
     from .report.plots import plot_importance as plot_importance
     from .report.plots import plot_learning as plot_learning
@@ -63,6 +67,7 @@ __version__ = "0.3.0"  # the wheel has it from here; CITATION.cff and examples/c
 # What the library offers at its top, imported when first used: `boostfeat --help` must not wait for numba or pyarrow.
 _EXPORTS = {
     "NBest": "lists.nbest",
+    "import_lists": "formats.importing",
     "read_store": "lists.store",
     "write_store": "lists.store",
     "Model": "model.model",
@@ -78,6 +83,9 @@ _EXPORTS = {
     "from_ctranslate2": "formats.bridges",
     "from_vllm": "formats.bridges",
     "from_openai": "formats.bridges",
+    "compare": "compare.runner",
+    "CompareOptions": "compare.comparison_options",
+    "write_report": "report",
     "plot_learning": "report.plots",
     "plot_importance": "report.plots",
     "plot_tree": "report.plots",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import glob
 from itertools import islice, pairwise
 from pathlib import Path
+from typing import Any
 from unicodedata import normalize
 
 import numpy as np
@@ -26,6 +27,7 @@ from ..lists.joining import TokenNumbers, plain_tokens
 from ..lists.nbest import NBest, strings
 from ..lists.number_files import read_rows
 from ..lists.pieces import MARKS, has_marks, scheme_of, scheme_of_lines
+from ..lists.quality import join_qualities
 from ..lists.store import MAGIC, read_store
 from ..lists.words import tokenise
 from . import GRAPHS, detect, read, read_all
@@ -112,6 +114,25 @@ def _is_cut(path: str) -> bool:
         head = stream.read(HEAD)
         stream.seek(-1, os.SEEK_END)
         return b"|||" in head and stream.read() != b"\n"
+
+
+def import_lists(
+    files: str | Path | Sequence[str | Path],
+    *,
+    refs: str | Path | Sequence[str | Path] = (),
+    source: str | Path | None = None,
+    format: str = "auto",
+    first: int | None = None,
+    tokenize: str = "none",
+    quality: Mapping[str, str | Path] | None = None,
+    lower_is_better: Sequence[str] = (),
+    **options: Any,
+) -> NBest:
+    """Read lists as ``boostfeat import`` does; ``quality`` has files by name, ``options`` those of ReadOptions, as size=100."""
+    lists, references = ([str(own)] if isinstance(own, str | Path) else [*map(str, own)] for own in (files, refs))
+    corpus = Corpus(lists, references, None if source is None else str(source), format, first, tokenize=tokenize)
+    specs = [f"{name}={path}" for name, path in (quality or {}).items()]
+    return join_qualities(import_corpus(corpus, ReadOptions(**options)), specs, lower_is_better)
 
 
 def _check_used(corpus: Corpus, options: ReadOptions) -> None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
+import pandas as pd
 import pytest
 from synthetic import SyntheticOptions, write_lists
 from world import World
 
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions
+from boostfeat.lists.store import write_store
 from boostfeat.tuners import TUNERS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -45,6 +49,41 @@ def test_all_tuners_run(lists, capsys):
     found = load("which_tuner").main(*lists[:2])
     assert set(found) == set(TUNERS)
     assert len(capsys.readouterr().out.splitlines()) == len(TUNERS)
+
+
+@pytest.mark.parametrize("name", ["answers_with_rewards", "speech_lists", "grid_search"])
+def test_programs_are_short(name):
+    assert len((EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 25
+
+
+def test_rewards_are_learnt(tmp_path, capsys):
+    """The reward is that of a word: a model finds it, a choice at random does not."""
+    rng = np.random.default_rng(0)
+    rows = [
+        {"prompt": f"q{q}", "answer": " ".join(rng.choice([*"abcde"], 4)), "logprob": -rng.random()}
+        for q in range(80)
+        for _ in "1234"
+    ]
+    pd.DataFrame([row | {"reward": float(row["answer"].count("a"))} for row in rows]).to_json(
+        tmp_path / "x", orient="records", lines=True
+    )
+    assert load("answers_with_rewards").main(str(tmp_path / "x"), str(tmp_path / "m.json")) > 1.2  # 0.8 at random
+    assert "candidate" in capsys.readouterr().out
+
+
+def test_errors_of_speech_shrink(tmp_path, capsys):
+    """The second hypothesis is right and its score says so."""
+    rows = [{"input": [f"a b {k} x", f"a b {k}"], "am_score": [-2.0, -1.0 - k % 2], "output": f"a b {k}"} for k in range(40)]
+    for name, part in (("train", rows[:20]), ("test", rows[20:])):
+        (tmp_path / name).write_text(json.dumps(part))
+    assert load("speech_lists").main(str(tmp_path / "train"), str(tmp_path / "test")) == (pytest.approx(100 / 3), 0)
+
+
+def test_a_grid_is_searched(dev, select, tmp_path, capsys):
+    for name, own in (("dev", dev), ("select", select)):
+        write_store(own, tmp_path / name)
+    found = load("grid_search").main(str(tmp_path / "dev"), str(tmp_path / "select"))
+    assert found.keys() == {"max_leaves", "rounds"}
 
 
 def test_a_bitext_becomes_a_system(tmp_path, capsys):

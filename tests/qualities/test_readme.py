@@ -167,7 +167,7 @@ def test_commands_of_the_readme_are_all_commands() -> None:
 
 def run_python(code: Sequence[str], folder: Path) -> dict[str, object]:
     """Run blocks one after the other in a folder. One that begins with a path in the package becomes that module."""
-    patch, names = pytest.MonkeyPatch(), {}  # type: ignore[var-annotated]
+    patch, names = pytest.MonkeyPatch(), {"__name__": "page"}
     try:
         patch.chdir(folder)
         for block in code:
@@ -190,6 +190,16 @@ def test_the_readmes_python_runs(lists: Path, tmp_path: Path) -> None:
     assert len(tour.splitlines()) <= 14
     names = run_python([tour], tmp_path)
     assert len(names["chosen"]) == 6  # type: ignore[arg-type]
+
+
+def test_the_page_on_python_runs_and_has_every_name(tmp_path: Path) -> None:
+    import boostfeat
+
+    page = ROOT / "examples" / "api.md"
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    run_python(["import matplotlib; matplotlib.use('agg')", *blocks(page, "python")], tmp_path)
+    text = page.read_text(encoding="utf-8")
+    assert [name for name in boostfeat.__all__ if name not in text] == []
 
 
 def test_the_library_offers_what_it_names() -> None:
