@@ -103,10 +103,8 @@ def _lattices(path: str | Path, unknown: dict[str, str]) -> Iterator[SlfLattice]
             if current is not None:
                 yield current
             current = SlfLattice(n)
-        if first == "I":
-            _read_node(current, fields, where, unknown)
-        elif first == "J":
-            _read_link(current, fields, where, unknown)
+        if first in ("I", "J"):
+            _read_item(current, fields, where, unknown)
         else:
             _read_header(current, fields, where)
     if current is None:
@@ -150,36 +148,29 @@ def _read_header(lattice: SlfLattice, fields: list[tuple[str, str]], where: str)
         lattice.header["VERSION" if name == "V" else name] = value
 
 
-def _read_node(lattice: SlfLattice, fields: list[tuple[str, str]], where: str, unknown: dict[str, str]) -> None:
-    node, base = lattice.node(fields[0][1], where), _base(lattice, where)
+def _read_item(lattice: SlfLattice, fields: list[tuple[str, str]], where: str, unknown: dict[str, str]) -> None:
+    """Read a node, whose word and scores are those of links at it, or a link."""
+    is_node, base = fields[0][0] == "I", _base(lattice, where)
+    word, posterior, scores, ends = None, None, dict[str, float](), dict[str, int]()
+    node = lattice.node(fields[0][1], where) if is_node else -1
     for name, value in fields[1:]:
         name = LONG.get(name, name)
         if name == "W":
-            lattice.node_words[node] = value
-        elif name == "L":
-            raise FormatError(where, expected="a node of a word", found="a sub-lattice", fix=EXPAND)
-        elif name in SCORES:
-            lattice.node_scores.setdefault(node, {})[name] = _score(value, base, where, name)
-        elif name not in (*UNUSED, "p"):
-            unknown.setdefault(name, where)
-
-
-def _read_link(lattice: SlfLattice, fields: list[tuple[str, str]], where: str, unknown: dict[str, str]) -> None:
-    ends: dict[str, int] = {}
-    word, posterior, base = None, None, _base(lattice, where)
-    scores: dict[str, float] = {}
-    for name, value in fields[1:]:
-        name = LONG.get(name, name)
-        if name in ("S", "E"):
-            ends[name] = lattice.node(value, where)
-        elif name == "W":
             word = value
         elif name in SCORES:
             scores[name] = _score(value, base, where, name)
+        elif name in ("S", "E") and not is_node:
+            ends[name] = lattice.node(value, where)
         elif name == "p":
-            posterior = max(0.0, number(value, where, "p="))
+            posterior = None if is_node else max(0.0, number(value, where, "p="))
+        elif name == "L" and is_node:
+            raise FormatError(where, expected="a node of a word", found="a sub-lattice", fix=EXPAND)
         elif name not in UNUSED:
             unknown.setdefault(name, where)
+    if is_node:
+        lattice.node_words |= {} if word is None else {node: word}
+        lattice.node_scores.setdefault(node, {}).update(scores)
+        return
     if missing := [name for name in ("S", "E") if name not in ends]:
         raise FormatError(where, expected="a link from S= to E=", found=f"no {missing[0]}=", fix=FIX)
     lattice.links.append(Link(where, ends["S"], ends["E"], word, scores, posterior))

@@ -331,16 +331,20 @@ def _candidate_lists(
     graphs: Iterable[SentenceGraph], scorer: EdgeScorer, refs: Sequence[Sequence[str]], options: OracleOptions, threads: int
 ) -> Iterator[tuple[ListRecord, int]]:
     def search(item: SentenceGraph) -> tuple[ListRecord, int]:
-        if item.sent >= min(map(len, refs)):
-            raise InputError(f"{item.where}: expected a reference of sentence {item.sent}, found none; give those of the graphs")
         item = scorer.named(item)
         scores = scorer(item)
         start = item.graph.kbest(scores, options.size)
-        found = oracle_candidates(item.graph, [file[item.sent] for file in refs], start, options)
+        found = oracle_candidates(item.graph, _refs_of(item, refs), start, options)
         found = found.rescored(scores)
         return kbest_record(item.graph, scores, found, sent=item.sent, where=item.where), len(start)
 
     return in_order(search, graphs, threads=threads)
+
+
+def _refs_of(item: SentenceGraph, refs: Sequence[Sequence[str]]) -> list[str]:
+    if item.sent >= min(map(len, refs)):
+        raise InputError(f"{item.where}: expected a reference of sentence {item.sent}, found none; give those of the graphs")
+    return [lines[item.sent] for lines in refs]
 
 
 def segment_heads(ptr: I64, counts: I64) -> I64:
@@ -474,11 +478,9 @@ def edit_oracle_lists(
     """
 
     def search(item: SentenceGraph) -> list[HypRecord]:
-        if item.sent >= min(map(len, refs)):
-            raise InputError(f"{item.where}: expected a reference of sentence {item.sent}, found none; give those of the graphs")
         item = scorer.named(item)
         best = item.graph.text(item.graph.best(scorer(item)), 0)
-        lines = [split_words(file[item.sent]) for file in refs]
+        lines = [split_words(line) for line in _refs_of(item, refs)]
         found = [(nearest_path(item.graph, ref, item.where), max(1, len(ref))) for ref in lines]
         (_, words), _ = min(found, key=lambda one: one[0][0] / one[1])
         return [HypRecord(item.sent, text, item.where) for text in (" ".join(words), best)]

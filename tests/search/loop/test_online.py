@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from toy_systems import START, write_known_system
 
-from boostfeat.core.errors import FormatError, InputError
+from boostfeat.core.errors import InputError
 from boostfeat.lists.choices import first_choice
 from boostfeat.lists.store import read_store
 from boostfeat.metrics.metric import metric_of
@@ -260,24 +260,6 @@ def test_what_passes_by_is_of_the_best_the_oracle_and_the_lowest(dev):
     best, oracle = (np.array([at.start + of[at].argmax() for at in lists]) for of in (scores, gains))
     for sums, chosen in zip(seen.sums, (best, oracle, best), strict=True):
         assert (sums == metric.rows(nbest, chosen).sum(axis=0)).all()
-
-
-@pytest.mark.parametrize("name", [f.name for f in fields(State) if f.name != "names"])
-def test_a_state_of_another_length_is_refused(tmp_path, name):
-    new = State.new(np.zeros(3), 2)
-    columns = {f.name: getattr(new, f.name) for f in fields(new)}
-    columns[name] = np.zeros((*columns[name].shape, 4), columns[name].dtype)
-    np.savez(tmp_path / "state.npz", **columns)
-    with pytest.raises(FormatError, match=f"found {name} of"):
-        State.load(tmp_path / "state.npz", new)
-
-
-@pytest.mark.parametrize("tuner", [Mira(shards=2), Adagrad(batch=3, draws=200, workers=1)], ids=["mira", "adagrad"])
-def test_threads_and_interruptions_do_not_matter(decoder, corpora, tmp_path, tuner):
-    run_online(decoder, corpora, tmp_path / "a", tuner, threads=1)
-    run_online(decoder, corpora, tmp_path / "b", tuner, threads=2, epochs=1)
-    run_online(decoder, corpora, tmp_path / "b", tuner, threads=2, resume=True)
-    assert (tmp_path / "a" / "model.json").read_bytes() == (tmp_path / "b" / "model.json").read_bytes()
 
 
 def naive_stale(tuner: Adagrad, fresh: Fresh, unit, n_batches, order, seed, n):
