@@ -192,7 +192,7 @@ class CSource:
             rows.append(self._row("text", [len(text), *(n for name in text for n in (TEXT_NUMBER[name], self.place[name]))]))
         for entry in entries:
             if entry.name in SPECIAL:
-                rows.append(self._row(entry.name, *getattr(self, f"_{entry.name}")(entry)))
+                rows.append(self._row(entry.name, *self._special(entry)))
             elif entry.name in COLUMNS:
                 rows.append(self._row(entry.name, [self._at(name) for name in column_names(entry)]))
             elif entry.name in NAMES:
@@ -218,6 +218,14 @@ class CSource:
             numbers += thresholds.values()
         return at, numbers
 
+    def _special(self, entry: Entry) -> tuple[list[int], list[float]]:
+        """Return the places and numbers of a template that has more than its columns."""
+        if entry.name == "lm_per_word":
+            return self._lm_per_word(entry)
+        if entry.name in ("previous", "following"):
+            return self._neighbour(entry, "prev" if entry.name == "previous" else "next")
+        return [*map(self._at, column_names(entry)), entry.options["cut"]], [FLOOR]  # Model 1
+
     def _neighbour(self, entry: Entry, side: str) -> tuple[list[int], list[float]]:
         names, numbers = entry.options["features"], list[float]()
         at = [self._at(f"{side}.none"), len(names)]
@@ -226,18 +234,6 @@ class CSource:
             at += [self.place[name], self._at(f"{side}.{name}"), len(bins["cuts"]) if bins else -1]
             numbers += [*bins["cuts"], *bins["means"]] if bins else []
         return at, numbers
-
-    def _previous(self, entry: Entry) -> tuple[list[int], list[float]]:
-        return self._neighbour(entry, "prev")
-
-    def _following(self, entry: Entry) -> tuple[list[int], list[float]]:
-        return self._neighbour(entry, "next")
-
-    def _model1(self, entry: Entry) -> tuple[list[int], list[float]]:
-        return [self._at("m1.tgt"), entry.options["cut"]], [FLOOR]
-
-    def _model1_inverse(self, entry: Entry) -> tuple[list[int], list[float]]:
-        return [self._at("m1.src"), entry.options["cut"]], [FLOOR]
 
     def _tables(self, entries: Sequence[Entry]) -> None:
         options = {e.name: e.options for e in entries}

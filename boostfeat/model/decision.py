@@ -26,10 +26,9 @@ from ..core.errors import InputError
 from ..core.strict_json import typed
 from ..core.text import split_words
 from ..lists.choices import best_choice, decoder_choice
-from ..lists.mbr import expected_gains, mbr_gains
-from ..lists.nbest import NBest, strings
+from ..lists.mbr import mbr_gains
+from ..lists.nbest import NBest
 from ..lists.words import words_of
-from ..metrics.ngrams import posteriors
 
 KEY, CALIBRATION = "decision", "calibration"  # of a model's config
 Config = Mapping[str, Any]
@@ -114,16 +113,6 @@ class Decision(msgspec.Struct):
         return decision
 
 
-def posterior_scale(config: Config) -> float | None:
-    """Return the scale of the posterior that a model of this config decides by; None where the highest score decides."""
-    return Decision.of(config).scale
-
-
-def length_of(config: Config) -> Length | None:
-    """Return what a model of this config knows of lengths; None where it does not weigh them."""
-    return Decision.of(config).length
-
-
 def ways_to_decide(config: Config) -> str:
     """Say what decides beside the highest score; empty where nothing does."""
     decision = Decision.of(config)
@@ -147,19 +136,6 @@ def ranks(config: Config, nbest: NBest, scores: F64, *, threads: int = 1) -> F64
     if decision.length is not None:
         scores = scores - decision.length.costs_in(nbest)
     return scores if decision.scale is None else mbr_gains(nbest, scores, (decision.scale,), threads=threads)[:, 0]
-
-
-def ranks_of_few(config: Config, source: str, texts: Sequence[str], scores: F64) -> F64:
-    """Return [K] what a model ranks the texts of one list by."""
-    decision = Decision.of(config)
-    if decision.length is not None and len(texts):
-        check_sources([source])
-        scores = scores - decision.length.costs(source, np.array([len(split_words(text)) for text in texts]))
-    if decision.scale is None or not len(texts):
-        return scores
-    whole = np.array([0, len(texts)])
-    p = posteriors(whole, scores, scale=decision.scale)
-    return expected_gains(whole, words_of(strings(texts)), p[:, None])[:, 0]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from scipy import sparse
 from ..core.arrays import F64, I64
 from ..lists.joining import with_features
 from ..lists.nbest import NBest
-from .decision import length_of
+from .decision import Decision
 from .model import Model
 from .tree_columns import augment, augmented_weights
 
@@ -29,7 +29,7 @@ LENGTH = "(length)"  # what it costs, as a feature
 
 def with_length(model: Model, nbest: NBest) -> tuple[Model, NBest]:
     """Return both with what lengths cost as a feature like any other, for those who ask what a choice is made of."""
-    length = length_of(model.config)
+    length = Decision.of(model.config).length
     if length is None:
         return model, nbest
     return replace(model, weights={**model.weights, LENGTH: -1.0}), with_features(nbest, {LENGTH: length.costs_in(nbest)})

@@ -15,7 +15,7 @@ from ..lists.choices import best_choice, decoder_choice, texts
 from ..lists.nbest import NBest
 from ..lists.quality import default_metric
 from ..metrics.metric import metric_of
-from ..model.decision import posterior_scale, ranks
+from ..model.decision import Decision, ranks
 from ..model.explain import LENGTH, ChangedChoices, with_length
 from ..model.model import Model
 
@@ -65,7 +65,7 @@ def explain(
     """
     ranked = ranks(model.config, nbest, model.decision_function(nbest))
     chosen, other = best_choice(nbest, ranked), decoder_choice(nbest)
-    by_risk = posterior_scale(model.config) is not None
+    by_risk = Decision.of(model.config).scale is not None
     if one:
         if not nbest.n_hyps:
             raise InputError(f"sentence {nbest.ids[0]}: its list is empty; name another")

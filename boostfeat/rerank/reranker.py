@@ -21,7 +21,7 @@ from ..features.registry import Template
 from ..features.resources import Clusters
 from ..lists.absent import WAYS, with_absent
 from ..lists.nbest import NBest
-from ..model.decision import CALIBRATION, CUT, Calibration, Decision, ranks_of_few
+from ..model.decision import CALIBRATION, CUT, Calibration, Decision, ranks
 from ..model.model import Model
 from .candidate_lists import COMPUTED, as_dictionaries, dictionaries_of_texts, list_of_objects, lists_of_candidates
 from .drift import Drift
@@ -205,7 +205,7 @@ class Reranker:
 
     def ranks(self, nbest: NBest, scores: F64) -> F64:
         """[K] what the model ranks one list by: its scores, less what lengths cost, or expected BLEU+1 (model.decision)."""
-        return ranks_of_few(self.model.config, "".join(nbest.source.to_pylist()), nbest.text.to_pylist(), scores)
+        return ranks(self.model.config, nbest, scores)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from boostfeat.lists.mbr import mbr_gains
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.tokens import RANKINGS
 from boostfeat.metrics.metric import metric_of
-from boostfeat.model.decision import Length, posterior_scale, ranks
+from boostfeat.model.decision import Decision, Length, ranks
 from boostfeat.model.effects import within_list_sd
 from boostfeat.model.model import Model
 
@@ -80,7 +80,7 @@ def test_the_scale_is_that_of_the_folds(agreeing, learnt):
     best = WAYS[int(np.argmax(why["bleu-sbp"]))].scale
     spread = float(within_list_sd(agreeing.hyp_ptr, learnt.decision_function(agreeing))[0])
     assert why["scale"] * spread == pytest.approx(best, rel=0.5)
-    assert posterior_scale(learnt.config) == why["scale"]
+    assert Decision.of(learnt.config).scale == why["scale"]
 
 
 def test_calibration_is_of_what_decides(agreeing, learnt):
@@ -109,7 +109,7 @@ def test_a_ranking_that_is_better_than_what_was_learnt_decides_by_itself(agreein
     ranked = replace(agreeing, extra=gains[:, None], extra_names=(RANKINGS[0],))
     kept = boost(ranked, None, replace(OPTIONS, l2=1e9))
     assert kept.config["kept"] == RANKINGS[0]
-    assert posterior_scale(kept.config) is None
+    assert Decision.of(kept.config).scale is None
 
 
 def test_the_rule_by_hand(agreeing):

@@ -17,23 +17,11 @@ from boostfeat.lists.mbr import expected_gains, mbr_gains
 from boostfeat.lists.nbest import strings
 from boostfeat.lists.store import write_store
 from boostfeat.lists.words import tokenise
-from boostfeat.metrics.ngrams import posteriors
-from boostfeat.model.decision import posterior_scale, ranks, ranks_of_few
+from boostfeat.model.decision import Decision, ranks
 from boostfeat.model.model import Model
 
 MBR = {"decision": {"by": "mbr", "scale": 0.8}}
 WEIGHTS = {"RelFreq": 0.3, "LexWeight": 0.5, "LM0": 0.4}
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_texts_of_one_list_are_ranked_as_lists_are(seed):
-    """Texts of few words, so that n-grams repeat; some empty, some without a match."""
-    rng = np.random.default_rng(seed)
-    lines = [" ".join(f"w{w}" for w in rng.integers(0, 4 + 3 * seed, n)) for n in rng.integers(0, 9, 12)]
-    lines += ["x", "", "y y y y y"]
-    ptr, words, p = np.array([0, len(lines)]), tokenise(strings(lines))[0], rng.dirichlet(np.ones(len(lines)), 2).T
-    of_scores = expected_gains(ptr, words, posteriors(ptr, np.log(p[:, 0]), scale=0.8)[:, None])[:, 0]
-    assert ranks_of_few(MBR, "", lines, np.log(p[:, 0])).tobytes() == of_scores.tobytes()
 
 
 def test_expected_bleu_by_hand():
@@ -50,19 +38,14 @@ def test_scores_decide_unless_the_config_says_so():
     nbest = synthetic_nbest(SyntheticOptions(sentences=5, hyps=10), seed=1)
     scores = Model(WEIGHTS).decision_function(nbest)
     for config in ({}, {"decision": {"by": "score"}}, {"decision": None}):
-        assert posterior_scale(config) is None
+        assert Decision.of(config).scale is None
         assert ranks(config, nbest, scores) is scores
-        assert ranks_of_few(config, "", ["a"], scores) is scores
 
 
 @pytest.mark.parametrize("scale", [0, -1, "3", None, True, float("nan")])
 def test_a_scale_that_is_none_is_said(scale):
     with pytest.raises(InputError, match=r"model: decision: .*make the model again"):
-        posterior_scale({"decision": {"by": "mbr", "scale": scale}})
-
-
-def test_a_list_of_none():
-    assert len(ranks_of_few(MBR, "", [], np.zeros(0))) == 0
+        Decision.of({"decision": {"by": "mbr", "scale": scale}})
 
 
 def test_programs_and_commands_choose_what_the_model_chooses(tmp_path, boostfeat, monkeypatch):

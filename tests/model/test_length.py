@@ -12,7 +12,7 @@ from boostfeat import Reranker
 from boostfeat.boosting.selection.expected_length import fitted, learn_length
 from boostfeat.core.errors import InputError
 from boostfeat.lists.nbest import NBest, strings
-from boostfeat.model.decision import Length, length_of, ranks, ranks_of_few, ways_to_decide, word_counts
+from boostfeat.model.decision import Decision, Length, ranks, ways_to_decide, word_counts
 from boostfeat.model.explain import LENGTH, with_length
 from boostfeat.model.model import Model
 
@@ -77,10 +77,8 @@ def test_lists_and_programs_rank_by_the_same_numbers():
     found = ranks(CONFIG, nbest, scores)
     q = [TAUGHT.expected("se on iso talotar ."), TAUGHT.expected("talotto")]
     np.testing.assert_allclose(found, scores - 2 * (np.array([6, 3, 0, 1, 2, 3]) - np.repeat(q, 3)) ** 2 / np.repeat(q, 3))
-    for s, source in enumerate(nbest.source.to_pylist()):
+    for s in range(len(nbest)):
         some = slice(3 * s, 3 * s + 3)
-        few = ranks_of_few(CONFIG, source, nbest.text[some].to_pylist(), scores[some])
-        assert few.tobytes() == found[some].tobytes()
         own = nbest.take(np.array([s]))
         assert Reranker(model).choose(own) == int(np.argmax(found[some]))
         np.testing.assert_array_equal(Reranker(model).ranks(own, scores[some]), found[some])
@@ -101,9 +99,6 @@ def test_lists_without_sources_are_refused_and_blank_ones_among_others_are_not()
         InputError, match=r"expected these sentences, found none; import with -s SOURCE, or learn with --set decide=score"
     ):
         ranks(CONFIG, replace(nbest, source=strings(["", ""])), scores)
-    with pytest.raises(InputError, match="expected these sentences, found none"):
-        ranks_of_few(CONFIG, "", ["a", "b"], np.zeros(2))
-    assert len(ranks_of_few(CONFIG, "", [], np.zeros(0))) == 0
 
 
 @pytest.mark.parametrize(
@@ -116,7 +111,7 @@ def test_lists_without_sources_are_refused_and_blank_ones_among_others_are_not()
 )  # fmt: skip
 def test_what_is_no_length_is_refused(told):
     with pytest.raises(InputError, match=r"^model: decision: length.*; make the model again$"):
-        length_of({"decision": {"length": told}})
+        Decision.of({"decision": {"length": told}})
 
 
 def test_models_say_what_decides():
@@ -124,4 +119,4 @@ def test_models_say_what_decides():
     assert ways_to_decide(CONFIG) == "the length that references teach counts"
     both = {"decision": {**CONFIG["decision"], "by": "mbr", "scale": 2.0}}
     assert ways_to_decide(both) == "the length that references teach counts and minimum Bayes risk decides"
-    assert length_of(both) == TAUGHT
+    assert Decision.of(both).length == TAUGHT
