@@ -24,34 +24,15 @@ def as_list(x: F64, names: Sequence[str], *, src: Strings, tgt: Strings, align: 
     """Phrase pairs [n] with features x [n, D] as the units of one hypothesis, in order: what templates can read."""
     n = len(src)
     unknown = np.full(n, -1, np.int32)
-    return NBest(
-        ids=np.zeros(1, np.int64),
-        source=strings([""]),
-        ref_ptr=np.zeros(2, np.int64),
-        refs=strings([]),
-        hyp_ptr=np.array([0, 1]),
-        text=strings([""]),
-        score=np.full(1, np.nan),
-        stats=np.zeros((0, 6), np.int32),
+    return NBest.bare(
+        np.array([0, 1]),
+        strings([""]),
         unit_ptr=np.array([0, n]),
         unit_idx=np.arange(n, dtype=np.int32),
         src_start=unknown,
         tgt_start=unknown,
-        units=Units(
-            x=x,
-            sparse=SparseRows.empty(n),
-            src=src,
-            tgt=tgt,
-            align=align,
-            src_len=unknown,
-            tgt_len=unknown,
-            score=np.full(n, np.nan),
-        ),
+        units=Units(x, SparseRows.empty(n), src, tgt, align, src_len=unknown, tgt_len=unknown, score=np.full(n, np.nan)),
         unit_names=tuple(names),
-        extra=np.zeros((1, 0)),
-        extra_names=(),
-        extra_sparse=SparseRows.empty(1),
-        sparse_names=strings([]),
     )
 
 

@@ -257,25 +257,17 @@ def _edge_list(graph: Graph, source: str) -> NBest:
         score=graph.score[edges],
     )
     return assemble(
-        NBest(
-            ids=np.zeros(1, np.int64),
+        NBest.bare(
+            np.array([0, e], np.int64),
+            strings(texts),
             source=strings([normal(source)]),
-            ref_ptr=np.zeros(2, np.int64),
-            refs=strings([]),
-            hyp_ptr=np.array([0, e], np.int64),
-            text=strings(texts),
             score=graph.score[edges],
-            stats=np.zeros((0, 6), np.int32),
             unit_ptr=np.arange(e + 1),
             unit_idx=np.arange(e, dtype=np.int32),
             src_start=graph.src_start[edges],
             tgt_start=np.zeros(e, np.int32),
             units=units,
             unit_names=graph.names,
-            extra=np.zeros((e, 0)),
-            extra_names=(),
-            extra_sparse=SparseRows.empty(e),
-            sparse_names=strings([]),
         )
     )
 
