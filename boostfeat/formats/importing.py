@@ -9,7 +9,6 @@ from glob import glob
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 from msgspec import Struct
@@ -20,7 +19,7 @@ from ..core.errors import FormatError, InputError, counted
 from ..core.files import read_head, read_lines
 from ..core.overwriting import HEAD
 from ..core.strict_json import typed
-from ..core.text import BLANKS, split_words
+from ..core.text import BLANKS
 from ..lists.absent import are_few, with_absent
 from ..lists.build import ReadOptions, attach, with_tokenizer
 from ..lists.joining import TokenNumbers, plain_tokens
@@ -32,6 +31,7 @@ from ..lists.store import MAGIC, read_store
 from ..lists.words import tokenise
 from . import GRAPHS, detect, read, read_all
 from .lines import read_systems
+from .mismatches import FEW, mismatches
 from .neural_lists import Number, objects
 
 PLAIN = ReadOptions()
@@ -178,9 +178,6 @@ def _subwords(refs: Sequence[Sequence[str]], options: ReadOptions) -> str:
 # Warnings: lists and references that can be read, and whose scores would mean little
 # ---------------------------------------------------------------------------------------------------------------------
 
-FEW, ENOUGH = 20, 200  # sentences that tell something, and beyond which no more is told
-NEARER = 1.1  # times as many words as with the references of other sentences
-
 
 def warn_of_references(nbest: NBest, warn: Callable[[str], None]) -> None:
     """Say so where references cannot be those of the lists: empty, the source, or no nearer than those of other sentences."""
@@ -195,51 +192,8 @@ def warn_of_references(nbest: NBest, warn: Callable[[str], None]) -> None:
         source in refs[a:b] for source, (a, b) in zip(sources, pairwise(nbest.ref_ptr.tolist()), strict=True)
     ):
         warn("warning: the references are the source sentences; give the translations with -r")
-    few = nbest.take(slice(ENOUGH))
-    if lost := lost_by_form(few):
-        warn(
-            f"warning: {counted(lost, 'word')} of the first texts and their references are the same in print, and not in bytes: "
-            "one is in Unicode's form NFC, the other in NFD; bring both into one form (uconv -x any-nfc)"
-        )
-    shared = shared_words(few)
-    if shared is not None and shared[0] <= NEARER * shared[1]:
-        warn(
-            f"warning: texts share {shared[0]:.0%} of their words with their references, and {shared[1]:.0%} with those of the "
-            "next sentence; are these of the same sentences, in the same order, case and tokenisation?"
-        )
-
-
-def _words(nbest: NBest) -> tuple[list[list[str]], list[set[str]]]:
-    """Return for each sentence the words of the first hypothesis, and those of all references."""
-    refs, text = nbest.refs.to_pylist(), nbest.text
-    first = [split_words(text[a].as_py()) if a < b else [] for a, b in pairwise(nbest.hyp_ptr.tolist())]
-    return first, [{word for ref in refs[a:b] for word in split_words(ref)} for a, b in pairwise(nbest.ref_ptr.tolist())]
-
-
-def lost_by_form(nbest: NBest) -> int:
-    """Count the words of first hypotheses are in their references only where both have accents in the same way."""
-    pairs = zip(*_words(nbest), strict=True)
-    return sum(_nfc(word) in map(_nfc, known) for words, known in pairs for word in words if word not in known)
-
-
-def _nfc(word: str) -> str:
-    return normalize("NFC", word)
-
-
-def shared_words(nbest: NBest) -> tuple[float, float] | None:
-    """The share of the words of first hypotheses that are in their references, and in those of the next sentence.
-
-    None where that tells nothing: few sentences, mostly the same texts, or words that only a tokeniser finds.
-    """
-    first, known = _words(nbest)
-    n = sum(map(len, first))
-    if len(first) < FEW or not n or nbest.tokenizer != "none" or 2 * len({*map(tuple, first)}) < len(first):
-        return None
-    own, other = (
-        sum(word in names for words, names in zip(first, sets, strict=True) for word in words)
-        for sets in (known, known[1:] + known[:1])
-    )
-    return own / n, other / n
+    for line in mismatches(nbest):
+        warn(f"warning: {line}")
 
 
 def warn_of_shape(nbest: NBest, warn: Callable[[str], None]) -> None:

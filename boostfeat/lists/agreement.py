@@ -6,12 +6,13 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from ..core.errors import InputError, counted
-from ..core.text import is_whole
+from ..core.text import has_text, is_whole
 from .nbest import NBest
 
+FIRST = 3  # texts of a list that tell sentences apart where there are no sources and no references
 _REMEDY = "featurize it as the other was (--plan), or give --allow-missing: they count as 0 then"
 
 
@@ -97,15 +98,31 @@ class Shared:
 
 
 def shared_sentences(lists: Mapping[str, NBest]) -> list[Shared]:
-    """Every two lists that have sentences in common, by source and references, with their number and share."""
-    keys = {name: _sentences(nbest) for name, nbest in lists.items()}
+    """Every two lists that have sentences in common, with their number and share.
+
+    They are known by sources and references, by one of these where a list lacks the other, and else by the first texts of lists.
+    """
     found = []
-    for a, b in combinations(keys, 2):
-        seen = set(keys[a])
-        both = sum(key in seen for key in keys[b])
-        if both:
-            found.append(Shared(a, b, both, both / len(keys[b]), sorted(keys[a]) == sorted(keys[b])))
+    for a, b in combinations(lists, 2):
+        kinds = [k for k, (own, other) in enumerate(zip(_told(lists[a]), _told(lists[b]), strict=True)) if own and other]
+        own, other = (_keys(lists[name], kinds) for name in (a, b))
+        if both := sum(map(set(own).__contains__, other)):
+            found.append(Shared(a, b, both, both / len(other), sorted(own) == sorted(other)))
     return found
+
+
+def _told(nbest: NBest) -> tuple[bool, bool]:
+    """Tell whether a list has sources and references."""
+    return has_text(nbest.source), has_text(nbest.refs)
+
+
+def _keys(nbest: NBest, kinds: Sequence[int]) -> list[tuple[str, ...]]:
+    """Return what tells sentences apart: source (0), references (1), or the first texts of a list where there is no kind."""
+    if kinds:
+        found = [(sentence[:1], sentence[1:]) for sentence in _sentences(nbest)]
+        return [key for both in found if any(key := sum((both[k] for k in kinds), ()))]
+    texts = nbest.text.to_pylist()
+    return [tuple(texts[a : min(b, a + FIRST)]) for a, b in pairwise(nbest.hyp_ptr.tolist()) if a < b]
 
 
 def _sentences(nbest: NBest) -> list[tuple[str, ...]]:

@@ -18,6 +18,7 @@ from .nbest import NBest, quality_unit
 from .number_files import Numbers, read_numbers, split_spec
 
 QUALITY = "quality"  # name of a column that was given without one
+LOWER = {*(name for name, metric in METRICS.items() if metric.lower_is_better), "loss", "nll", "ppl", "perplexity", "error"}
 _NAME = re.compile(r"[^\s,=*]+")
 
 
@@ -40,7 +41,7 @@ def join_qualities(nbest: NBest, specs: Iterable[str], lower: Collection[str] = 
     """The list with the columns of NAME=FILE[:COLUMN] each; those named in ``lower`` are better when lower."""
     columns = [_named(spec) for spec in specs]
     names = [name for name, _ in columns]
-    if twice := next((name for k, name in enumerate(names) if name in names[:k]), None):
+    if twice := next((name for k, name in enumerate(names) if name.lower() in map(str.lower, names[:k])), None):
         raise InputError(f"--quality {twice}: expected each name once, found it twice; choose another")
     known = (*names, *nbest.quality.names)
     if unknown := next((name for name in lower if name not in known), None):
@@ -50,6 +51,11 @@ def join_qualities(nbest: NBest, specs: Iterable[str], lower: Collection[str] = 
         nbest = join_quality(nbest, name, read_numbers(spec), split_spec(spec)[0], lower=name in lower)
     own = nbest.quality
     turned = tuple(low or name in lower for name, low in zip(own.names, own.lower, strict=True))
+    for name, low in zip(own.names, turned, strict=True):
+        if not low and LOWER & {*re.split(r"[\W_\d]+", name.lower())}:
+            raise InputError(
+                f"quality column {clip(name)} sounds as if lower were better; give --lower-is-better {name}, or another name"
+            )
     return nbest if turned == own.lower else replace(nbest, quality=replace(own, lower=turned))
 
 
@@ -83,8 +89,8 @@ def choosing_metric(select: NBest, name: str) -> Metric:
 
 
 def check_name(name: str) -> None:
-    """Raise for a name that means something else where metrics are named."""
-    if name in METRICS or re.fullmatch(r"bleu\+[\d.]+", name) or not _NAME.fullmatch(name):
+    """Raise for a name that means something else where metrics are named, in whatever case."""
+    if name.lower() in METRICS or re.fullmatch(r"bleu\+[\d.]+", name.lower()) or not _NAME.fullmatch(name):
         raise InputError(
             f"quality column {clip(name)}: expected a name that is no metric, without blanks, ',', '=' and '*'; choose another"
         )

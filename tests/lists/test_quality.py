@@ -281,3 +281,21 @@ def test_error_rates_of_real_speech_lists(boostfeat, real: Path, tmp_path: Path,
     found = json.loads(boostfeat("info", tmp_path / "a.nbest", "--metric", "wer", "--json")[1])
     assert (round(found["first"], 2), round(found["oracle"], 2)) == (first, best)
     assert "; --metric wer, ter, chrf, ... has others)" in boostfeat("info", tmp_path / "a.nbest")[1]
+
+
+@pytest.mark.parametrize("name", ["WER", "Bleu", "BLEU+1"])
+def test_a_column_is_called_like_no_metric_in_any_case(nbest: NBest, tmp_path: Path, name: str) -> None:
+    (tmp_path / "numbers").write_text("1\n2\n3\n")
+    with pytest.raises(InputError, match="expected a name that is no metric"):
+        join_qualities(nbest, [f"{name}={tmp_path / 'numbers'}"])
+    with pytest.raises(InputError, match="--quality Da: expected each name once"):
+        join_qualities(nbest, [f"da={tmp_path / 'numbers'}", f"Da={tmp_path / 'numbers'}"])
+
+
+@pytest.mark.parametrize("name", ["loss", "Val_Loss", "my-wer", "ter2"])
+def test_a_column_that_sounds_like_a_loss_asks_for_its_direction(nbest: NBest, tmp_path: Path, name: str) -> None:
+    (tmp_path / "numbers").write_text("1\n2\n3\n")
+    with pytest.raises(InputError, match=f"sounds as if lower were better; give --lower-is-better {name}, or another name"):
+        join_qualities(nbest, [f"{name}={tmp_path / 'numbers'}"])
+    assert join_qualities(nbest, [f"{name}={tmp_path / 'numbers'}"], [name]).quality.lower[-1]
+    assert not join_qualities(nbest, [f"closer={tmp_path / 'numbers'}"]).quality.lower[-1]
