@@ -70,7 +70,7 @@ class Precision(NamedTuple):
             return x
         for half in (0.5, -0.5):
             found = round(x + half * 10.0**-decimals, decimals + 1)
-            if abs(found - middle) <= margin:
+            if abs(found - middle) <= margin * (1 + 1e-9):  # two steps apart, both halves are at the margin itself
                 return found
         return x
 

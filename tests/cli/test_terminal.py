@@ -47,7 +47,8 @@ def test_control_characters_never_reach_a_terminal(folder: Path, boostfeat, monk
     monkeypatch.chdir(folder)
     _, out, err = boostfeat(*arguments)
     assert (out + err).replace("\n", "").isprintable()
-    assert len(err.split("\n")) <= 2  # a name does not make two lines of one
+    lines = [line for line in err.splitlines() if "without" not in line]  # a hypothesis lacks a feature, and that is told
+    assert len(lines) <= 1  # a name does not make two lines of one
     if "--json" in arguments:
         assert NAME in json.dumps(json.loads(out), ensure_ascii=False).replace("\\u001b", "\x1b").replace("\\n", "\n")
 
@@ -159,7 +160,7 @@ def test_what_is_no_text_does_not_go_to_a_terminal(folder: Path, boostfeat, monk
         patch.setattr(sys, "stdout", terminal)
         code, _, err = boostfeat(*arguments)
     line = "boostfeat: -o -: expected a file or a pipe for what is no text, found a terminal; name a file\n"
-    assert (code, err, b"\0" in stream.getvalue()) == (2, line, False)
+    assert (code, err.splitlines(keepends=True)[-1:], b"\0" in stream.getvalue()) == (2, [line], False)
 
 
 def test_tabs_and_split_characters_reach_a_terminal(monkeypatch) -> None:

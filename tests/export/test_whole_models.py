@@ -12,10 +12,10 @@ import pytest
 from test_export import imported, needs_cc
 
 from boostfeat import BoostReranker
-from boostfeat.export.verify import lists_of_candidates
 from boostfeat.features.feature_maker import plan_of
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
+from boostfeat.rerank.candidate_lists import lists_of_candidates
 
 QUICK = ("--set", "rounds=5", "--set", "draws=200", "--min-occurrences", 20, "-q")
 DECODER = ("--for-decoder", "--templates")

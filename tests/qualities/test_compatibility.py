@@ -63,9 +63,9 @@ def test_lists_are_the_same_in_every_format(folder, tmp_path):
 
 
 @released
-def test_a_vocab_gives_the_same_columns(folder):
+def test_a_plan_gives_the_same_columns(folder):
     old = read_store(folder / "more.nbest")
-    new, _ = featurize(read_store(folder / "list.nbest"), FeaturePlan.load(folder / "more.plan.json"))
+    new, _ = featurize(read_store(folder / "list.nbest"), FeaturePlan.load(folder / "more.vocab.json"))
     assert (new.unit_names, new.sparse_names.to_pylist()) == (old.unit_names, old.sparse_names.to_pylist())
     np.testing.assert_allclose(new.global_features, old.global_features, rtol=1e-12)
     assert abs(new.global_sparse - old.global_sparse).max() == 0
@@ -106,14 +106,14 @@ def test_newer_formats_are_refused(boostfeat, tmp_path):
     new = tmp_path / "new"
     nbest, out = new / "list.nbest", tmp_path / "out"
     newer_store(new / "newer.nbest")
-    for name in ("tuned.json", "more.plan.json", "run/config.json", "loop/config.json"):
+    for name in ("tuned.json", "more.vocab.json", "run/config.json", "loop/config.json"):
         newer_json(new / name)
     (new / "newer.jsonl").write_text('{"boostfeat": "nbest/9", "unit_features": []}\n')
     few = [new / "few.src", "-r", new / "few.ref", "--init", new / "constant.json"]
     for words in (
         ["info", new / "newer.nbest"],
         ["rerank", nbest, "-m", new / "tuned.json"],
-        ["featurize", nbest, "--plan", new / "more.plan.json", "-o", out],
+        ["featurize", nbest, "--plan", new / "more.vocab.json", "-o", out],
         ["import", new / "newer.jsonl", "-o", out],
         ["compare", nbest, "--select", nbest, "--test", nbest, "--systems", "decoder", "--force", "-o", new / "run"],
         ["report", new / "run", "--test", nbest, "-o", out.with_suffix(".html")],

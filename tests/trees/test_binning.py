@@ -52,6 +52,5 @@ def test_bins_of_dense_and_sparse_features():
     none = Bins(x[:, 1:], np.ones(4), TreeOptions(max_bin=9, min_occurrences=1), sparse=None, threads=1)
     assert (none.size, none.splittable) == (1, False)
     given = Bins(x, np.ones(4), TreeOptions(max_bin=9, min_occurrences=1), sparse=None, threads=1,
-                 given=[(Borders(np.array([2.5]), np.array([3.0])), Scale(2.0, 1.0))] * 2)  # fmt: skip
+                 given=[Borders(np.array([2.5]), np.array([3.0]))] * 2)  # fmt: skip
     assert given.codes.tolist() == [[0, 0, 1, 0], [0, 0, 0, 0]]
-    assert given.scales == [Scale(2.0, 1.0)] * 2
