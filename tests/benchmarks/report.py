@@ -1,6 +1,6 @@
-"""One report of ratios in one run: this library beside the tools that people would use in its place.
+"""One report of ratios in one run: parts of this library beside the same part of other tools (whole commands: speed.py).
 
-    python report.py [--quick] [--only import,bleu,pro,round,sparse,ranker,tuners,c] [--json OUT] [--markdown OUT] [--into PAGE]
+    python report.py [--quick] [--only import,bleu,pro,round,c] [--json OUT] [--markdown OUT] [--into PAGE]
 
 A ratio is how many times as fast as the other we are: below 1 we are slower. Runs alternate, CPU seconds of one thread; shown
 are the median and the range of the ratios of neighbouring runs. Moses' times are recorded ones (see harness.REAL's README).
@@ -144,35 +144,6 @@ def bench_round(b: Bench) -> Iterator[Ratio]:
         yield Ratio.of(f"linear-leaf round, {name}", "our constant-leaf round", *times)
 
 
-def bench_ranker(b: Bench) -> Iterator[Ratio]:
-    from ranker import boosted, lambdarank, reached
-
-    cut = min(1000, len(b.dev) * 2 // 3)
-    dev, held = b.dev[:cut], b.dev[cut : cut + cut // 2]
-    n = 10 if b.quick else 25
-    curves = [(boosted(dev, held, n), lambdarank(dev, held, 2 * n)) for _ in range(3)]
-    for what in ("dev", "held"):
-        target = min(max(getattr(step, what) for step in curve) for curve in curves[0])
-        ours, theirs = ([reached(pair[k], what, target) for pair in curves] for k in (0, 1))
-        best = [max(getattr(step, what) for step in curve) for curve in curves[0]]
-        name = "dev gain" if what == "dev" else "gain on held-out lists"
-        note = f"BLEU-SBP {target:.2f}; at best {best[0]:.2f} and {best[1]:.2f}"
-        yield Ratio.of(f"boost-global to equal {name}", "LGBMRanker (lambdarank)", ours, theirs, note)
-
-
-def bench_tuners(b: Bench) -> Iterator[Ratio]:
-    from tuners import MOSES, tune
-
-    if not b.real or b.quick:
-        return
-    for method, moses in MOSES.items():
-        tune(method, b.dev[:20])  # compiles
-        runs = [tune(method, b.dev) for _ in range(3 if method == "kbmira" else 1)]
-        note = f"BLEU {runs[0][1]:.2f} and {moses.bleu}"
-        for theirs in sorted(set(moses.seconds)):
-            yield Ratio.of(method, f"Moses' {method}, recorded", [s for s, _ in runs], [theirs] * len(runs), note)
-
-
 def bench_c(b: Bench) -> Iterator[Ratio]:
     from export import NAMES, in_c, inputs_of, treelite_compiled, trees
 
@@ -190,27 +161,11 @@ def bench_c(b: Bench) -> Iterator[Ratio]:
             yield Ratio.of(f"C header, 25 trees of {n_leaves} leaves", "tl2cgen", *times, f"{rate:.0f} million rows/s")
 
 
-def bench_sparse(b: Bench) -> Iterator[Ratio]:
-    from sparse import commands, dev_list
-
-    if not b.real or b.quick:
-        return
-    found = commands(dev_list(b.folder), b.folder)
-    whole, one = found["induce"], found["one fit"]
-    apart = found["induce --templates none"]["cpu"] + found["featurize"]["cpu"]
-    note = f"{whole['peak']:.0f} MB; one fit {one['peak']:.0f} MB"
-    yield Ratio.of("induce with sparse templates", "one fit without folds", [whole["cpu"]], [one["cpu"]], note)
-    yield Ratio.of("induce with sparse templates", "without them, plus featurize", [whole["cpu"]], [apart])
-
-
 BENCHES: dict[str, Callable[[Bench], Iterator[Ratio]]] = {
     "import": bench_import,
     "bleu": bench_bleu,
     "pro": bench_pro,
     "round": bench_round,
-    "sparse": bench_sparse,
-    "ranker": bench_ranker,
-    "tuners": bench_tuners,
     "c": bench_c,
 }
 
