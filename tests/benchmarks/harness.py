@@ -79,8 +79,11 @@ def measured_now() -> str:
 
 
 def put_block(path: Path, name: str, text: str) -> None:
-    """Replace what stands between ``<!-- name -->`` and ``<!-- /name -->`` in a page: its numbers are pasted, never typed."""
+    """Replace what stands between ``<!-- name -->`` and ``<!-- /name -->`` in a page; print it where the page has no such place."""
     page = path.read_text(encoding="utf-8")
     first, last = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+    if first not in page:
+        print(text)
+        return
     before, rest = page.split(first)
     path.write_text(f"{before}{first}{text.rstrip()}\n{last}{rest.split(last)[1]}", encoding="utf-8")
