@@ -17,7 +17,7 @@ from ...core.text import split_words
 from ...features.feature_maker import FeatureMaker
 from ...model.model import Model
 from ..graphs.graph import EXAMINED_PER_STRING
-from ..graphs.kbest import Shape, find_best, find_kbest
+from ..graphs.kbest import Shape, find_kbest
 from ..graphs.rescoring import in_order
 from . import search as kernel
 from .decoder_features import UnitScorer, scorer
@@ -167,10 +167,8 @@ class Decoded:
         arcs = self.found.arcs[used]
         shape = _shape(nodes, arcs, self.lattice)
         scores, goal = np.append(0.0, self.found.arc_scores[used]), len(nodes) - 1
-        best, back = np.empty(len(nodes)), np.empty(len(nodes), np.int64)
-        find_best(shape, scores, best, back)
         limit = EXAMINED_PER_STRING * k if distinct else 0
-        _, edge_ptr, edges, *_ = find_kbest(shape, scores, best, back, goal, k, limit)
+        _, edge_ptr, edges, *_ = find_kbest(shape, scores, goal, k, limit)
         edges, edge_ptr = edges[edges > 0] - 1, edge_ptr - np.arange(len(edge_ptr))  # without the start
         seen, which = np.unique(edges, return_inverse=True)
         x, edge_scores = self.lattice.edges(self.found.hyps, arcs[seen, 1], arcs[seen, 2])

@@ -116,17 +116,6 @@ class Graph:
         w = np.array([weights.get(name, 0.0) for name in self.names])
         return np.asarray(self.features.matrix(len(w)) @ w, np.float64)
 
-    def viterbi(self, scores: F64) -> tuple[F64, I64]:
-        """Best score [N] of each node's derivations under edge scores [E], and the edge it ends with."""
-        scores = np.ascontiguousarray(scores, np.float64)
-        if scores.shape != (self.n_edges,):
-            raise ValueError(f"scores: expected one for each of {self.n_edges} edges, found shape {scores.shape}")
-        if self.n_edges and not np.abs(scores).max() <= MAX_SCORE:  # also NaN
-            raise InputError(f"scores: expected numbers of at most {MAX_SCORE:g} for every edge, found others; check the weights")
-        best, back = np.empty(self.n_nodes), np.empty(self.n_nodes, np.int64)
-        find_best(self.shape, scores, best, back)
-        return best, back
-
     def best(self, scores: F64) -> Derivations:
         """The best derivation under edge scores [E]; the first edge among equals, at every node."""
         return self.kbest(scores, 1, distinct=False)
@@ -140,10 +129,13 @@ class Graph:
         if k < 1:
             raise ValueError(f"k: expected at least 1, found {k}")
         scores = np.ascontiguousarray(scores, np.float64)
-        best, back = self.viterbi(scores)
+        if scores.shape != (self.n_edges,):
+            raise ValueError(f"scores: expected one for each of {self.n_edges} edges, found shape {scores.shape}")
+        if self.n_edges and not np.abs(scores).max() <= MAX_SCORE:  # also NaN
+            raise InputError(f"scores: expected numbers of at most {MAX_SCORE:g} for every edge, found others; check the weights")
         k = min(k, 2**40)  # no more fit in memory
         limit = EXAMINED_PER_STRING * k if distinct else 0
-        return Derivations(*find_kbest(self.shape, scores, best, back, self.goal, k, limit))
+        return Derivations(*find_kbest(self.shape, scores, self.goal, k, limit))
 
     def text(self, found: Derivations, i: int) -> str:
         return " ".join([self.vocab[w] for w in found.tokens[found.token_ptr[i] : found.token_ptr[i + 1]]])
@@ -250,8 +242,7 @@ class GraphBuilder:
 
     def _longest(self, shape: Shape, goal: int) -> int:
         """Edges and words of the goal's largest derivation: the best under scores that count them."""
-        longest, back = np.empty(len(shape.head_ptr) - 1), np.empty(len(shape.head_ptr) - 1, np.int64)
-        find_best(shape, 1.0 + np.diff(shape.word_ptr), longest, back)
+        longest, back = find_best(shape, 1.0 + np.diff(shape.word_ptr))
         last = len(self.heads) - 1
         if back[goal] < 0:
             raise self.error(last, "a path to the goal", "none")

@@ -27,11 +27,12 @@ class Shape(NamedTuple):
 
 
 @kernel
-def find_best(shape, scores, best, back):  # type: ignore[no-untyped-def]
+def find_best(shape, scores):  # type: ignore[no-untyped-def]
     """v(n) = max over e into n of s_e + Σ_{t in tails(e)} v(t); the first edge among equals.
 
-    IN scores[E]; OUT best[N] (v), back[N] (the edge, -1 where a node has no derivation).
+    IN scores[E]; returns best[N] (v), back[N] (the edge, -1 where a node has no derivation).
     """
+    best, back = np.empty(len(shape.head_ptr) - 1), np.empty(len(shape.head_ptr) - 1, np.int64)
     for n in range(len(back)):
         back[n], best[n] = -1, -np.inf
         for e in range(shape.head_ptr[n], shape.head_ptr[n + 1]):
@@ -41,6 +42,7 @@ def find_best(shape, scores, best, back):  # type: ignore[no-untyped-def]
                 total += best[t]
             if alive and (back[n] < 0 or total > best[n]):
                 back[n], best[n] = e, total
+    return best, back
 
 
 @kernel
@@ -217,7 +219,7 @@ def _without_root(records, links, root):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def find_kbest(shape, scores, best, back, goal, k, limit):  # type: ignore[no-untyped-def]
+def find_kbest(shape, scores, goal, k, limit):  # type: ignore[no-untyped-def]
     """Lazy k-best [HC05, algorithm 3]: the columns of Derivations of the goal's list, which has at most k.
 
     The next derivation of a node is the best of its candidates, after the last one's neighbours have joined them: the same
@@ -228,6 +230,7 @@ def find_kbest(shape, scores, best, back, goal, k, limit):  # type: ignore[no-un
     made of the best derivations of its parts' strings. A node of which ``limit`` candidates were examined gives no more.
     Deviation: the recursion into the tails is a stack of nodes; the first derivations come from the Viterbi pass.
     """
+    best, back = find_best(shape, scores)
     n = len(back)
     records = Records([0.0][:0], [0][:0], [0], [0][:0])
     links = _RecordLinks([0][:0], [0][:0], [0][:0], [0][:0], [(0, 0)][:0], [(0, 0)][:0])

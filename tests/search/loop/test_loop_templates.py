@@ -16,8 +16,7 @@ from boostfeat.features.plan import Entry, FeaturePlan
 from boostfeat.features.sets import SETS
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
-from boostfeat.search.decoder.setup import SearchOptions
-from boostfeat.search.loop.decoders import DecodingPlace, ParallelText, ReferenceDecoder
+from boostfeat.search.loop.decoders import DecodingPlace
 from boostfeat.search.loop.driver import LoopOptions, run_loop
 from boostfeat.search.loop.learners import LoopFeatures, TunerLearner
 from boostfeat.search.loop.online import OnlineLearner
@@ -50,19 +49,6 @@ def system(tmp_path_factory) -> Path:
         (folder / f"{name}.ref").write_text("".join(" ".join(f"t{w}{'abc'[good[w]]}" for w in line) + "\n" for line in sentences))
     START.save(folder / "start.json")
     return folder
-
-
-@pytest.fixture(scope="module")
-def corpora(system) -> list[ParallelText]:
-    return [ParallelText.read(name, str(system / f"{name}.src"), [str(system / f"{name}.ref")]) for name in ("dev", "select")]
-
-
-@pytest.fixture(scope="module")
-def decoder(system, corpora) -> ReferenceDecoder:
-    sentences = tuple(line for corpus in corpora for line in corpus.source)
-    return ReferenceDecoder(
-        str(system / "pt"), str(system / "lm.arpa"), None, SearchOptions(distortion_limit=2), sentences, size=20
-    )
 
 
 def flags(system: Path, run: Path, *more: object) -> list[object]:

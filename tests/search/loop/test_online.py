@@ -19,8 +19,7 @@ from boostfeat.lists.choices import first_choice
 from boostfeat.lists.store import read_store
 from boostfeat.metrics.metric import metric_of
 from boostfeat.model.model import Model
-from boostfeat.search.decoder.setup import SearchOptions
-from boostfeat.search.loop.decoders import DecodingPlace, ParallelText, ReferenceDecoder
+from boostfeat.search.loop.decoders import DecodingPlace
 from boostfeat.search.loop.driver import LoopOptions, run_loop
 from boostfeat.search.loop.online import Fresh, OnlineLearner, State, adagrad_epoch, batch_gradient, seen_in
 from boostfeat.trees.tree import Tree
@@ -33,18 +32,6 @@ from boostfeat.tuners.mira import Mira, RelativeMargin
 def system(tmp_path_factory) -> Path:
     """12 source words with 3 translations each, a unigram model, and 12 + 6 sentences; option 0 is what references have."""
     return write_known_system(tmp_path_factory.mktemp("system"))
-
-
-@pytest.fixture(scope="module")
-def corpora(system) -> list[ParallelText]:
-    return [ParallelText.read(name, str(system / f"{name}.src"), [str(system / f"{name}.ref")]) for name in ("dev", "select")]
-
-
-@pytest.fixture(scope="module")
-def decoder(system, corpora) -> ReferenceDecoder:
-    sentences = tuple(line for corpus in corpora for line in corpus.source)
-    search = SearchOptions(distortion_limit=2)
-    return ReferenceDecoder(str(system / "pt"), str(system / "lm.arpa"), None, search, sentences, size=20)
 
 
 def flags(system: Path, run: Path, *more: object, select: bool = True) -> list[object]:
