@@ -8,7 +8,7 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
@@ -181,12 +181,22 @@ class Workers:
             ) from None
 
     def _wait_for(
-        self, least: int, most: int | None, nannies: Sequence[str] = (), *, patience: float | None = None
+        self,
+        least: int,
+        most: int | None,
+        nannies: Sequence[str] = (),
+        *,
+        before: Mapping[str, Any] = {},
+        patience: float | None = None,
     ) -> dict[str, Any]:
-        """Wait for so many workers (of these nannies); with patience for ``most``, or those that came in time."""
+        """Wait for so many workers (of these nannies); with patience for ``most``, or those that came in time.
+
+        Those that have given no sign since ``before`` do not count: the scheduler may remember them for minutes.
+        """
         until = time.monotonic() + (patience or self.timeout)
         while True:
-            found = {a: w for a, w in sorted(self._present().items()) if not nannies or w.get("nanny") in nannies}
+            fresh = {a: w for a, w in self._present().items() if w["last_seen"] != before.get(a, {}).get("last_seen")}
+            found = {a: w for a, w in sorted(fresh.items()) if not nannies or w.get("nanny") in nannies}
             late = time.monotonic() > until
             if len(found) >= (least if late or not patience else most or least):
                 return dict(list(found.items())[:most])
@@ -225,7 +235,8 @@ class Workers:
             with self._reached():
                 self.client.restart_workers(list(left), timeout=patience, raise_for_error=False)
         self._seen.clear()
-        self.members = self._wait_for(1, max(1, len(left)), [w["nanny"] for w in left.values()], patience=patience)
+        nannies = [worker["nanny"] for worker in left.values()]
+        self.members = self._wait_for(1, max(1, len(left)), nannies, before=present, patience=patience)
         self._sent.clear()
         self.say(f"going on {done} with {counted(len(self.members), 'worker')}")
 
