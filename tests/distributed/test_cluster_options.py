@@ -58,7 +58,7 @@ TUNE = [
     "--set max-features=90 --init zero",
     f"--method mira {MARGIN} --select select.nbest --set pick=dev --gain chrf --metric ter --runs 3",
     "--method kbmira --c 0.02 --set decay=0.9 --epochs 2 --set background=model --set shuffle=no --set groups=groups.toml",
-    f"--method rm {MARGIN} --set b=2 --set d=0.1 --set solver=cp --set planes=5 more.nbest --allow-missing",
+    f"--method rm {MARGIN} --set by-cost=yes --set b=2 --set d=0.1 --set solver=cp --set planes=5 more.nbest --allow-missing",
     f"--method adagrad {ADAPTIVE} --set async=no --threads 2",
     "--method rampion --epochs 2 --set passes=2 --eta 0.001 --set pull=0.5 --set cost-scale=5 --quiet",
     f"--method arow {ADAPTIVE} --set async=no --set variant=exact --set variance=2 --c 0.1 --set r=10 --json --force",
