@@ -16,6 +16,7 @@ from ..core.errors import InputError
 
 T = TypeVar("T")
 U = TypeVar("U")
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def in_forks(task: Callable[[T], U], items: Sequence[T], processes: int) -> list[U]:
@@ -67,11 +68,13 @@ def _result(pipe: Connection) -> Any:
 def _fork(work: Callable[[], Any]) -> tuple[int, Connection]:
     """Start a process that works; return its id, and a pipe to read the result or the error from."""
     ours, theirs = Pipe(duplex=False)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # the fork never hears of them: who started it ends it
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads, whose locks the work does not use
         pid = os.fork()
     if pid:
         theirs.close()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return pid, ours
     with contextlib.suppress(BaseException):
         try:

@@ -122,8 +122,8 @@ def _keys(nbest: NBest, kinds: Sequence[int]) -> list[tuple[str, ...]]:
         found = [(sentence[:1], sentence[1:]) for sentence in _sentences(nbest)]
         return [key for both in found if any(key := sum((both[k] for k in kinds), ()))]
     texts = nbest.text.to_pylist()
-    found = [tuple(texts[a : min(b, a + FIRST)]) for a, b in pairwise(nbest.hyp_ptr.tolist())]
-    return [key for key in found if any(key)]  # lists of numbers alone have no texts to know them by
+    first = [tuple(texts[a : min(b, a + FIRST)]) for a, b in pairwise(nbest.hyp_ptr.tolist())]
+    return [key for key in first if any(key)]  # lists of numbers alone have no texts to know them by
 
 
 def _sentences(nbest: NBest) -> list[tuple[str, ...]]:
