@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -442,6 +443,7 @@ def test_a_local_cluster_is_for_this_run_alone(client):
     keyless = {f"distributed.comm.tls.{name}": None for name in ("ca-file", "client.cert", "client.key")}
     with pytest.raises((OSError, TypeError)), dask.config.set(keyless):
         distributed.Client(client.scheduler.address, timeout=2)
+    gc.collect()  # a client that failed and is collected while the next one starts waits for itself
     with pytest.raises(OSError, match="in"):
         distributed.Client(client.scheduler.address.replace("tls", "tcp"), timeout=2)
     with pytest.raises(urllib.error.HTTPError, match="404"):
