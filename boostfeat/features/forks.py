@@ -79,6 +79,8 @@ def _fork(work: Callable[[], Any]) -> tuple[int, Connection]:
     with contextlib.suppress(BaseException):
         try:
             answer = work()
+        except InputError as error:
+            answer = InputError(str(error))  # its kinds want more arguments than a pipe keeps
         except Exception as error:
             answer = error
         theirs.send(answer)

@@ -374,6 +374,7 @@ def test_a_frozen_worker_is_named_in_time_and_the_run_goes_on(lists, client, fle
     assert found.to_json() == here(*lists, options, seed=3).to_json()
 
 
+@pytest.mark.slow  # a worker that has ended by itself, on a busy machine, cannot be killed
 def test_a_worker_lost_among_folds_is_named_and_its_fits_are_made_again(lists, client, fleet):
     said, sent = [], replace(lists[0])  # no store: it has to be sent again, too
     workers = fleet(2, say=said.append)
@@ -389,6 +390,7 @@ def test_a_worker_lost_among_folds_is_named_and_its_fits_are_made_again(lists, c
     assert found.to_json() == here(lists[0], None, OPTIONS["default"], seed=3).to_json()
 
 
+@pytest.mark.slow  # on a busy machine the scheduler may be silent for too long
 @pytest.mark.parametrize("tuner", [TUNERS[0], TUNERS[1]], ids=["spread", "whole"])
 def test_a_worker_lost_while_tuning_is_named_and_the_rest_goes_on(lists, client, fleet, tuner, monkeypatch):
     said = []

@@ -69,12 +69,24 @@ def test_lists_too_long_for_all_pairs(
     """Minimum Bayes risk is refused with its limit; at that limit it takes minutes."""
     commands = write_shape(Shape(hyps=30, units=3), tmp_path)
     assert boostfeat(*commands["import"])[0] == 0
-    words = ["featurize", tmp_path / "dev.nbest", "--templates", "support+mbr", "--scale", 1, "-o", tmp_path / "more.nbest"]
+    words = [
+        "featurize",
+        tmp_path / "dev.nbest",
+        "--templates",
+        "support+mbr",
+        "--scale",
+        1,
+        "--threads",
+        1,
+        "-o",
+        tmp_path / "more.nbest",
+    ]
     monkeypatch.setattr(mbr, "LONGEST", 30)
     assert boostfeat(*words)[0] == 0
     monkeypatch.setattr(mbr, "LONGEST", 29)
     code, _, err = boostfeat(*words)
-    assert (code, "expected lists of at most 29 hypotheses, since all pairs are compared, found one of 30" in err) == (2, True)
+    assert code == 2
+    assert "expected lists of at most 29 hypotheses, since all pairs are compared, found one of 30" in err
     assert boostfeat(*words[:3], "support", *words[4:])[0] == 0
 
 
