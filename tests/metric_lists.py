@@ -14,6 +14,11 @@ import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from boostfeat.core.arrays import Array
+from boostfeat.metrics.metric import Metric
+from boostfeat.metrics.significance import bootstrap_p, bootstrap_sums
+from boostfeat.metrics.symbols import Texts
+
 List = tuple[list[str], list[str]]  # hypotheses, references of a sentence
 DATA = Path(__file__).parents[1] / "data"
 quick = settings(max_examples=80, deadline=None)
@@ -30,14 +35,14 @@ def lists_of(text: st.SearchStrategy[str], *, most_refs: int = 4) -> st.SearchSt
     return st.lists(sentence, min_size=1, max_size=3)
 
 
-def columns(lists: Sequence[List]) -> dict[str, Any]:
-    """The arguments hyp_ptr, text, ref_ptr, refs of metrics."""
-    return {
-        "hyp_ptr": np.cumsum([0, *(len(hyps) for hyps, _ in lists)]),
-        "text": pa.array([h for hyps, _ in lists for h in hyps], pa.large_string()),
-        "ref_ptr": np.cumsum([0, *(len(refs) for _, refs in lists)]),
-        "refs": pa.array([r for _, refs in lists for r in refs], pa.large_string()),
-    }
+def columns(lists: Sequence[List]) -> Texts:
+    """The texts as metrics take them."""
+    return Texts(
+        np.cumsum([0, *(len(hyps) for hyps, _ in lists)]),
+        pa.array([h for hyps, _ in lists for h in hyps], pa.large_string()),
+        np.cumsum([0, *(len(refs) for _, refs in lists)]),
+        pa.array([r for _, refs in lists for r in refs], pa.large_string()),
+    )
 
 
 def each(lists: Sequence[List]) -> list[tuple[str, list[str]]]:
@@ -76,3 +81,8 @@ def fi_en(real: Path, *, sentences: int, size: int) -> list[List]:
     """Real lists of a phrase-based system, one reference."""
     folder = real / "fi-en"
     return read_lists(folder / "test.200.enriched.xz", [folder / "test.en"], sentences=sentences, size=size)
+
+
+def paired_bootstrap(a: Array, b: Array, *, metric: str | Metric = "bleu-sbp", trials: int = 10_000) -> float:
+    """The p-value of two systems, each on the same resamples."""
+    return bootstrap_p(*(bootstrap_sums(rows, trials=trials) for rows in (a, b)), a=a, b=b, metric=metric)

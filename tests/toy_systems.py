@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import gzip
 import math
+from collections.abc import Sequence
 from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
 
 from boostfeat.model.model import Model
+from boostfeat.search.decoder import search
+from boostfeat.search.decoder.decoder import Decoder
+from boostfeat.search.decoder.lattice import Derivation, Lattice
 from boostfeat.trees.tree import Tree
 
 SOURCE = ["a", "b", "c", "d", "e"]
@@ -137,3 +141,18 @@ def write_known_system(folder: Path) -> Path:
         (folder / f"{name}.ref").write_text("".join(" ".join(f"t{w}a" for w in line) + "\n" for line in sentences))
     START.save(folder / "start.json")
     return folder
+
+
+def forced(decoder: Decoder, sentence: str, phrases: Sequence[tuple[int, int, str]]) -> Derivation:
+    """The derivation that translates these source spans (start, end, target phrase) in this order, feature by feature."""
+    lattice = Lattice.of(decoder.system, decoder.scorer, sentence.split())
+    spans = list(zip(lattice.start.tolist(), lattice.end.tolist(), map(lattice.text, range(len(lattice.row))), strict=True))
+    hyps, chosen = np.full((len(phrases) + 1, search.N_COLUMNS), -1), np.array([spans.index(one) for one in phrases], np.int64)
+    hyps[0, [search.STATE, search.END, search.COVERED, search.LATE]] = decoder.system.lm.start, 0, 0, 0
+    for k, (start, end, _) in enumerate(phrases):
+        _, state = search.phrase_lm(decoder.system.lm.automaton, hyps[k, search.STATE], lattice.options, chosen[k], -1)
+        hyps[k + 1, [search.STATE, search.FORWARD]] = state, lattice.options.forward[chosen[k]]
+        if len(lattice.moves.late):
+            hyps[k + 1, search.LATE] = lattice.moves.late[chosen[k]]
+        hyps[k + 1, [search.START, search.END, search.COVERED]] = start, end, hyps[k, search.COVERED] + end - start
+    return lattice.derivation(chosen, *lattice.edges(hyps, np.arange(len(phrases)), chosen))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Protocol
 
 from ..lists.feature_range import learnable
 from ..lists.nbest import NBest
@@ -11,8 +11,7 @@ from ..model.model import Model
 from ..trees.tree import Tree
 from .boost_options import BoostOptions
 from .local import Local
-from .record import Callback, Record
-from .stopping import kept_rounds
+from .record import Callback, Record, kept_rounds
 
 
 class Engine(Protocol):
@@ -67,30 +66,20 @@ def boost(
     """
     dev, select, options = learnable(dev), None if select is None else learnable(select), options or BoostOptions()
     engine = Local(dev, options, seed=seed, threads=threads)
-    model = run_rounds(engine, select, options, seed=seed, init=init, so_far=so_far, callback=callback)
-    return kept_rounds(model, len(init.trees) if init else 0)
+    record = Record(options, select, seed=seed, init=init, so_far=so_far, callback=callback)
+    return kept_rounds(run_rounds(engine, record), record.n_init)
 
 
-def run_rounds(
-    engine: Engine,
-    select: NBest | None,
-    options: BoostOptions,
-    *,
-    seed: int,
-    why: Mapping[str, Any] = {},
-    init: Model | None = None,
-    so_far: Model | None = None,
-    callback: Callback | None = None,
-) -> Model:
-    """Run Figure 3 of [TA13] on an engine, and keep all rounds; ``why`` is what the model records of choices made before.
+def run_rounds(engine: Engine, record: Record) -> Model:
+    """Run Figure 3 of [TA13] on an engine, and keep all rounds.
 
-    1. F_0 = X λ, λ = argmin Ψ + l2/2 |λ|²  (or the weights and trees of ``init``)
+    1. F_0 = X λ, λ = argmin Ψ + l2/2 |λ|²  (or the weights and trees of the record's ``init``)
     2. for m = 1..M:  y = -dΨ/dF = A' P' σ(-z);  h_m = tree fitted to y;  ρ_m = argmin Ψ(F + ρ h_m) + l2/2 (s ρ)²;  F += ρ_m h_m
     """
-    record = Record(options, select, seed=seed, why=why, init=init, so_far=so_far, callback=callback)
+    options = record.options
     record.start(engine.first_weights)  # F_0 = X λ
     resume(engine, record.model, record.n_init, options)
-    if so_far is None:
+    if record.so_far is None:
         record.begin(engine.row(), engine.effects(record.model))
     for m in range(record.done + 1, options.rounds + 1):
         if record.exhausted():
@@ -102,7 +91,8 @@ def run_rounds(
         if not grown or not rho:
             break
         effect, fires = engine.move(rho, m)  # F += ρ h
-        record.add(m, *grown, rho, effect=effect, fires=fires, row_of=engine.row)
+        tree, fit = grown
+        record.add(m, replace(tree, weight=rho), engine.row, fit=fit, effect=effect, fires=fires)
     return record.model
 
 

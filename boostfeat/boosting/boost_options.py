@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core.errors import InputError, unknown_name
 from ..core.options import changed, check, named, option, options_of
-from ..losses.pair_options import PAIRS, SAMPLERS, PairOptions
+from ..losses.pairs import PAIRS, SAMPLERS, PairOptions
 from ..model.model_file import LEVELS, Level
 from ..trees.tree_options import TREES, TreeOptions
 
@@ -37,7 +37,7 @@ class BoostOptions:
     sparse_l2: float | str | None = option(
         None, "The same of sparse features; auto: folds choose", least=0, words=(AUTO,), group=TREES, rare=True
     )
-    patience: int = option(10, "Rounds without a better select before it stops", least=0, group=TREES, rare=True)
+    patience: int = option(10, "Rounds without a better select before it stops", least=0, group=TREES, rare=True, needs="select")
     gain: str = option("bleu", "What is learnt: bleu, chrf, ter, wer or a column", group=PAIRS)
     metric: str = option("bleu-sbp", "Chooses the round: bleu-sbp, or that of the gain", group=TREES)
     rule: str = option(
@@ -48,12 +48,19 @@ class BoostOptions:
         rare=True,
     )
     decide: str = option(
-        "score", "What decides: score; auto: minimum Bayes risk, if folds gain", choices=("score", AUTO), group=TREES, rare=True
+        "score",
+        "What decides: score; auto: minimum Bayes risk, if folds gain",
+        choices=("score", AUTO),
+        group=TREES,
+        rare=True,
+        needs="gain=bleu",
     )
     resample_pairs: int = option(0, "Draw anew every N rounds; 0: never", least=0, group=PAIRS, rare=True)
     context: bool = option(False, "Weigh by corpus BLEU in context", flag="context/no_context", group=PAIRS, rare=True)
     for_decoder: bool = option(False, "The score decides, by templates that search can compute", group=TREES)
-    try_templates: bool = option(False, "Take templates that pay, where --templates names none", group=TREES, rare=True)
+    try_templates: bool = option(
+        False, "Take templates that pay, where --templates names none", group=TREES, rare=True, without=("templates", "init")
+    )
     tree_features: tuple[str, ...] = option((), "Trees look at these only; default: dense ones", group=TREES, rare=True)
     pairs: PairOptions = field(default_factory=PairOptions)
     tree: TreeOptions = field(default_factory=TreeOptions)
@@ -62,7 +69,7 @@ class BoostOptions:
         check(self)
         if self.for_decoder and (self.decide == AUTO or self.level == "global"):
             what = "level global sees whole hypotheses" if self.level == "global" else "decide auto ranks whole lists"
-            raise InputError(f"for-decoder: {what}, which search does not have; leave one of them out")
+            raise InputError(f"for-decoder: {what}, which search does not have; a decoder wants level local and decide score")
 
     def penalties(self, n_dense: int, n_sparse: int) -> list[float]:
         """[D + N] the penalty on each initial weight, once ``auto`` is a number."""

@@ -28,8 +28,7 @@ from ..model.units import UnitSpace
 from ..rerank.explanation import Explanation, explain, list_of
 from .boost_options import BoostOptions, recipe
 from .induce import induce
-from .record import score_of
-from .stopping import tree_scores
+from .record import score_of, tree_scores
 
 RoundCallback = Callable[[int, Mapping[str, Any], Model], Any]
 

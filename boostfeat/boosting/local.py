@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.arrays import F64, in_ranges
+from ..core.arrays import F64, I64, in_ranges, segment_positions
 from ..core.kernels import kernel
 from ..core.processes import give_back
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
 from ..lists.precision import precision_of
+from ..lists.quality import default_metric
 from ..losses.corpus_weights import pair_weights, weighed_by_size
 from ..losses.pairs import Pairs, sample_pairs
 from ..metrics.metric import metric_of
@@ -18,11 +19,10 @@ from ..model.model import Model
 from ..model.units import UnitSpace
 from ..trees.growing import Grower, GrownTree
 from ..trees.tree import Tree
-from ..tuners.linear import linear_problem
+from ..tuners.linear import problem_of_some
 from .boost_options import BoostOptions
-from .record import score_of
+from .record import score_of, tree_scores, with_trees
 from .round_loss import RoundLoss, Standing
-from .stopping import scores_of, tree_scores
 
 
 @kernel
@@ -44,9 +44,22 @@ class Local(Standing):
     _grown: GrownTree  # the tree of the round under way
     _direction: F64  # [H] A h: what it adds to each hypothesis
 
-    def __init__(self, dev: NBest, options: BoostOptions, *, seed: int, threads: int, near: F64 | None = None) -> None:
-        """Hold the lists; first weights need not be exact where weights [D + N] near them are given."""
+    def __init__(
+        self,
+        dev: NBest,
+        options: BoostOptions,
+        *,
+        seed: int,
+        threads: int,
+        near: F64 | None = None,
+        some_of: tuple[NBest, I64] | None = None,
+    ) -> None:
+        """Hold the lists; first weights need not be exact where weights [D + N] near them are given.
+
+        Lists that are some sentences of others, ``some_of``, may lack the sparse features that these have for first weights.
+        """
         self.dev, self.options, self.seed, self.threads, self.near = dev, options, seed, threads, near
+        self.all, self.sentences = some_of or (dev, np.arange(len(dev)))
         self.space = UnitSpace.of(dev, options.level, threads=threads)
         self.scorer = Scorer(dev)
         self.gains = metric_of(options.gain, dev).learnable_gain(dev, alpha=options.pairs.alpha)
@@ -58,9 +71,9 @@ class Local(Standing):
     def first_weights(self, threads: int | None = None) -> dict[str, float]:
         """Fit them once, with these threads."""
         if self._weights is None:
-            penalty = self.options.penalties(len(self.dev.global_names), len(self.dev.sparse_names))
+            penalty = self.options.penalties(len(self.all.global_names), len(self.all.sparse_names))
             pairs = weighed_by_size(self.pairs(0), self.dev, self.context_metric) if self.options.context else self.pairs(0)
-            problem = linear_problem(self.dev, pairs, threads=threads or self.threads)
+            problem = problem_of_some(self.all, self.sentences, pairs, threads=threads or self.threads)
             tolerance = EXACT if self.near is None else NEAR
             self._weights = problem.fit(init=self.near, l2_factors=np.array(penalty), tol=tolerance).weights
             del problem  # another form of the list's features
@@ -68,7 +81,8 @@ class Local(Standing):
         return self._weights
 
     def load(self, model: Model) -> None:
-        self.scores = scores_of(model, self.dev, self.space)
+        linear = Model(model.weights).decision_function(self.all)
+        self.scores = with_trees(linear[segment_positions(self.all.hyp_ptr, self.sentences)], model.trees, self.space)
 
     def add(self, tree: Tree) -> None:
         self.scores += tree_scores(tree, self.space)
@@ -117,3 +131,14 @@ class Local(Standing):
 
     def effects(self, model: Model) -> dict[str, float]:
         return linear_effects(self.dev, model.weights, threads=self.threads)
+
+
+def first_gradient(nbest: NBest, *, gain: str | None = None, seed: int, threads: int = 1) -> tuple[F64, F64]:
+    """g = A' P' σ(-z) [V] at the PRO solution, for whoever chooses features by it, and the occurrences c [V].
+
+    It is of BLEU, or of what else the list has.
+    """
+    engine = Local(nbest, BoostOptions(gain=gain or default_metric(nbest)), seed=seed, threads=threads)
+    engine.load(Model(engine.first_weights()))
+    engine.train(0)
+    return engine.loss.target(engine.here), engine.counts

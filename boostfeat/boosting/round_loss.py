@@ -12,7 +12,7 @@ from ..losses.line_search import minimise_ray
 from ..losses.pairs import Pairs
 from ..losses.pairwise import PairsAt, PairsRay, PairwiseLogLoss, step_penalty
 from ..model.units import UnitSpace
-from ..trees.growing_kernels import grid_step, on_grid
+from ..trees.growing import grid_step, on_grid
 
 
 @dataclass(frozen=True)

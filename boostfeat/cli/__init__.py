@@ -8,6 +8,7 @@ import importlib
 import os
 import signal
 import sys
+from difflib import get_close_matches
 from types import FrameType
 from typing import Any, TextIO
 
@@ -56,9 +57,11 @@ class _Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import a command."""
-        if cmd_name in HINTS:
-            raise InputError(f"there is no command {cmd_name!r}; did you mean {HINTS[cmd_name]}? See 'boostfeat --help'")
-        return command(cmd_name) if cmd_name in COMMANDS else None
+        if cmd_name in COMMANDS:
+            return command(cmd_name)
+        if meant := HINTS.get(cmd_name) or " or ".join(get_close_matches(cmd_name, COMMANDS, cutoff=0.7)):
+            raise InputError(f"there is no command {cmd_name!r}; did you mean {meant}? See 'boostfeat --help'")
+        return None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):

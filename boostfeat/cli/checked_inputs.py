@@ -12,7 +12,7 @@ from ..core.errors import InputError
 from ..core.options import option, options_of
 from ..features import FeaturePlan
 from ..features.feature_maker import FeatureMaker, plan_of
-from ..features.resource_options import ResourceFiles, TemplateFiles
+from ..features.resources import ResourceFiles, TemplateFiles
 from ..formats import left_out
 from ..lists.agreement import check_agreement, lacking, shared_sentences, shown
 from ..lists.nbest import NBest

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from shutil import get_terminal_size
 from tempfile import TemporaryDirectory
@@ -16,21 +17,28 @@ from ..compare.paper_page import FINDINGS, finding_rows, write_page
 from ..compare.papers import bitext_options, paper_of, paper_options
 from ..compare.runner import Folder, all_systems
 from ..compare.runner import compare as run_comparison
-from ..compare.systems import LINEAR
+from ..compare.systems import LINEAR, OnGraphs
 from ..compare.table import Results, fitting, same_rows, table_rows
 from ..core.errors import InputError, counted
-from ..core.files import is_special
+from ..core.files import digest, is_special
 from ..core.options import REQUIRED, argument, comma_list, methods, option
 from ..core.strict_json import read_json
 from ..features.feature_maker import FeatureMaker
-from ..features.resource_options import ResourceFiles
+from ..features.resources import ResourceFiles
+from ..lists.nbest import NBest
+from ..lists.store import read_store
+from ..model.model import Model
 from ..report import write_figures, write_report, write_table
+from ..search.graphs.graph_mert import fit_graphs
 from ..search.loop.decoded_comparison import Decoding, compare_decoded, loop_comparison
 from ..search.loop.decoders import CommandDecoder, LoopDecoder, read_start
 from ..search.loop.driver import LoopOptions
+from ..search.loop.graph_lists import GraphOptions, graphs_of
+from ..tuners.base import Run
 from .checked_inputs import LIST, ListFlags, OutputFlags, feature_maker
 from .console import FILES, Bar, Common, table
 from .loop_command import reference_decoder, text_sets, with_unknown_words
+from .search_commands import core_names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +50,13 @@ class ComparisonFlags(ListFlags):
     force: bool = option(False, "Replace what others left in the folder; take lists of the same sentences", group=FILES)
     files: ResourceFiles = field(default_factory=ResourceFiles)
 
-    def compared(self, paths: Mapping[str, str], output: str, options: CompareOptions) -> Results:
+    def compared(self, paths: Mapping[str, str], output: str, options: CompareOptions, **more: Any) -> Results:
         """Return the results of a comparison that says how far it is."""
         how: dict[str, Any] = {"threads": self.threads, "force": self.force, "allow_missing": self.allow_missing}
         board = Board(self)
         with going_on(output):
             talk: dict[str, Any] = {"report": board.report, "warn": self.warn, "watch": board.watch}
-            return run_comparison(paths, output, options, files=self.files, **how, **talk)
+            return run_comparison(paths, output, options, files=self.files, **how, **talk, **more)
 
 
 @contextlib.contextmanager
@@ -180,6 +188,12 @@ class ReplicateFlags(ComparisonFlags):
     tune_on: Sequence[str] = option(
         (), "g13: lists of bitext to tune on besides, as in its Tables 4 and 5; repeatable", metavar="LIST", group=FILES
     )
+    graphs: Sequence[str] = option(
+        (), "e12, emr13: search graphs of LIST, for MERT on hypergraphs; repeatable", metavar="FILE", group=FILES
+    )
+    graph_names: str | None = option(
+        None, "osgx: what core=(...) holds, or the moses.ini that says it", rare=True, needs="graphs"
+    )
     quick: bool = option(False, "Less to try, fewer epochs, one run: a first look")
 
 
@@ -196,12 +210,13 @@ def replicate(o: ReplicateFlags) -> None:
       boostfeat replicate emr13 dev.nbest --select select.nbest \\
         --test test.nbest --test more.nbest --quick -o emr13
     """
-    job = paper_of(o.paper.lower(), quick=o.quick)
-    options = paper_options(job, seed=o.seed)
+    digests = "".join(sorted(map(digest, o.graphs)))
+    job = paper_of(o.paper.lower(), quick=o.quick, graphs=digests and sha256(digests.encode()).hexdigest()[:12])
+    options, on_graphs = paper_options(job, seed=o.seed), mert_on_graphs(o) if o.graphs else None
     if o.tune_on and not job.bitext:
         raise InputError(f"--tune-on: expected the paper g13 with it, found {o.paper}; leave it out")
     paths = {"dev": o.store, "select": o.select, **numbered("test", o.test)}
-    results = o.compared(paths, o.output, options)
+    results = o.compared(paths, o.output, options, on_graphs=on_graphs)
     more = {}
     for name, path in numbered("bitext", o.tune_on).items():
         folder = f"{o.output}/{name}"
@@ -211,6 +226,20 @@ def replicate(o: ReplicateFlags) -> None:
     tables = (f"{t['title']}\n{table(t['rows'], header=t['header'])}" for t in page["tables"])
     o.emit({"output": o.output, **page}, "\n\n".join([page["question"] + "\n" + findings, *tables]))
     o.say(f"{o.output}/paper.md in {o.seconds:.1f} s; 'boostfeat report {o.output}' draws it")
+
+
+def mert_on_graphs(o: ReplicateFlags) -> OnGraphs:
+    """Return what fits MERT on all derivations of the graphs, which have to be of all sentences of the list."""
+    nbest = read_store(o.store)
+    graphs = graphs_of(nbest, GraphOptions(o.graphs, names=core_names(o.graph_names)))
+    if len(graphs) < len(nbest):
+        found = f"{len(graphs):,} of {counted(len(nbest), 'sentence')}"
+        raise InputError(f"--graphs: expected one for each sentence of the list, found {found}; give all, or a shorter list")
+
+    def fit(tuner: Any, dev: NBest, run: Run) -> Model:
+        return fit_graphs(tuner, dev, graphs, None, replace(run, pick="last"))  # the best on the graphs
+
+    return fit
 
 
 @dataclass(frozen=True, kw_only=True)

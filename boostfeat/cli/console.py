@@ -8,18 +8,19 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Any
 
+from numba.core import event
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ..core.errors import plain, plain_lines
 from ..core.files import on_progress
-from ..core.kernels import when_compiling
+from ..core.kernels import UNKEPT
 from ..core.options import check, option
 from ..core.processes import seconds_since, usable_cores
 
@@ -133,13 +134,38 @@ class Bar:
             self._row = None
 
 
+class Compiling(event.Listener):
+    """Says when numba first compiles a kernel in this process."""
+
+    is_told = False
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+
+    def on_start(self, event: Any) -> None:
+        if not Compiling.is_told:
+            self.tell_no_more()
+            self.say(f"compiling (each time: {UNKEPT[0]} has no room)" if UNKEPT else "compiling (once)")
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+    @classmethod
+    def tell_no_more(cls) -> None:
+        cls.is_told = True
+
+
+if hasattr(os, "register_at_fork"):  # a fork's caller has told, or will
+    os.register_at_fork(after_in_child=Compiling.tell_no_more)
+
+
 @contextlib.contextmanager
 def at_work(what: str, flags: Common, *, on_terminal: bool = False) -> Iterator[None]:
     """Show on a terminal that a command is at work, from PATIENCE seconds on; say so when kernels have to be compiled.
 
     ``on_terminal``: what the command writes is what the terminal shows.
     """
-    with when_compiling(lambda: flags.say("compiling (once)")):
+    with event.install_listener("numba:compile", Compiling(flags.say)):
         if flags.quiet or on_terminal or Bar.screen is not None or not sys.stderr.isatty():
             yield
             return

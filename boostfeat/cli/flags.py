@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from keyword import iskeyword
 from typing import Annotated, Any, get_type_hints
@@ -19,12 +20,13 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from ..core.errors import InputError
-from ..core.files import is_writable_target
-from ..core.options import REQUIRED, Option, default_text, describe, made, method_options, options_of, read_settings, titled
+from ..core.files import is_folder_name, is_new_folder, is_writable_target
+from ..core.options import REQUIRED, Option, options_of, read_settings, refuse_idle
 from ..core.overwriting import guarded
 from ..metrics.metric import METRICS
 from ..model.model import accept_edited
 from .console import COMMON, FILES, at_work
+from .option_texts import default_text, describe, made, method_options, titled
 from .outputs import FOLDERS, check_paths
 
 WIDEST = 26  # column of the flags; a longer one has its help on the next line
@@ -75,7 +77,7 @@ def _flagged(name: str, function: Callable[[Any], Any], cls: type) -> Callable[.
             names = ", ".join(o.name.replace("_", "-") for o in taken)
             raise InputError(f"--set {left[0].partition('=')[0]}: there is no such setting; choose from {names}")
         used |= read_settings(taken, own)
-        refuse_idle((*flags, *settings), used)
+        refuse_idle((*flags, *taken), used)
         options = made(cls, used, settings=left)
         every = {**{o.name: o.default for o in flags if o.default is not REQUIRED}, **used, "settings": texts}
         inputs, outputs = check_paths(name, every)
@@ -83,35 +85,14 @@ def _flagged(name: str, function: Callable[[Any], Any], cls: type) -> Callable[.
         accept_edited.set(bool(used.get("allow_edited")))
         with guarded(inputs, outputs), at_work(name, options, on_terminal=on_terminal):
             for output in outputs if name not in FOLDERS else ():  # told now, not after hours
-                is_writable_target(output)
+                if output == str(every.get("figures")) and os.path.isdir(output):
+                    continue  # they are drawn again
+                (is_new_folder if is_folder_name(output) else is_writable_target)(output)
             return function(options)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
-
-
-def refuse_idle(options: Iterable[Option], used: Mapping[str, Any]) -> None:
-    """Raise for an option that does nothing: nothing that it needs is given, or something that takes its place."""
-    defaults, typed = {o.name: o.default for o in options}, {o.name: o.typed_name for o in options}
-    for o in (o for o in options if o.name in used):
-        needs = [need for need in o.needs if need.partition("=")[0] in typed]  # a command may lack some
-        if needs and not any(_is_met(need, {**defaults, **used}) for need in needs):
-            raise InputError(f"{o.typed_name} does nothing without {' or '.join(_shown(n, typed) for n in needs)}; leave it out")
-        for other in o.without:
-            if _is_met(other, used):
-                raise InputError(f"{o.typed_name} does not go with {_shown(other, typed)}; leave one of them out")
-
-
-def _is_met(need: str, values: Mapping[str, Any]) -> bool:
-    name, equals, wanted = need.partition("=")
-    value = values.get(name)
-    return value == wanted if equals else value not in (None, REQUIRED, ()) and value is not False
-
-
-def _shown(need: str, typed: Mapping[str, str]) -> str:
-    name, equals, value = need.partition("=")
-    return f"{typed[name]} {value}" if equals else typed[name]
 
 
 def _setting_name(text: str) -> str:

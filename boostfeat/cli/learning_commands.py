@@ -15,18 +15,21 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..boosting.boost_options import RECIPES, BoostOptions
+from ..boosting.boost_options import AUTO, RECIPES, BoostOptions
 from ..boosting.boost_options import recipe as recipe_of
+from ..boosting.induce import induce as learner
 from ..boosting.induce import induce_on, with_gain_of
+from ..boosting.record import MADE_FROM, check_made_from, kept_rounds, made_from
 from ..boosting.selection.template_set import FeaturedLists, chosen_features
 from ..boosting.selection.trials import Cluster
 from ..boosting.selection.waterfall import lines as waterfall_lines
-from ..boosting.stopping import kept_rounds
 from ..core.errors import InputError, counted
+from ..core.files import digest
 from ..core.options import REQUIRED, argument, methods, option, options_of, same, typed
+from ..core.overwriting import guarded
 from ..export.kinds import static_features
 from ..features import FeaturePlan
-from ..features.feature_maker import with_plan
+from ..features.feature_maker import FeatureMaker, with_plan
 from ..features.groups import fitting_templates
 from ..lists.choices import Scorer
 from ..lists.feature_range import learnable, lost_ranking, range_warnings
@@ -34,7 +37,7 @@ from ..lists.merging import concat
 from ..lists.nbest import NBest
 from ..lists.store import read_store
 from ..metrics.metric import figure, metric_of
-from ..model.decision import ways_to_decide
+from ..model.decision import CALIBRATION, ways_to_decide
 from ..model.model import Model
 from ..model.own_order import in_own_order, is_below_own_order
 from ..model.tree_columns import augmented_weights, folded
@@ -44,7 +47,7 @@ from ..tuners import tuner_class
 from ..tuners.base import Features, Groups, Run, decoder_weights, feature_warnings
 from ..tuners.tuner_options import TUNER_OPTIONS
 from .checked_inputs import ModelFlags, OutputFlags, check_lists, feature_maker, refuse_files, refuse_unused
-from .console import FILES, LEARNING, Common, table
+from .console import FILES, LEARNING, table
 from .search_commands import core_names
 
 
@@ -72,9 +75,11 @@ class LearningFlags(ModelFlags, OutputFlags):
         60.0, "Seconds without a sign of a worker before it is given up", least=1, rare=True, needs="engine=dask"
     )
 
-    @property
-    def is_dask(self) -> bool:
-        return self.engine == "dask"
+    def made_with(self) -> dict[str, Any]:
+        """Return digests of the files that a model is made with, beside its lists."""
+        graphs = {"graphs": list(map(digest, self.graphs.paths))}
+        settings = {f"graph_{name}": getattr(self.graphs, name) for name in ("iterations", "size", "core_names")}
+        return {**self.files.digests(), **(graphs | settings if self.graphs.paths else {})}
 
     def read_lists(self) -> tuple[NBest, NBest | None]:
         """Return all lists to learn from as one, and the held-out one, which go together."""
@@ -88,28 +93,45 @@ class LearningFlags(ModelFlags, OutputFlags):
         return replace(self.graphs, names=core_names(self.graphs.core_names), plan=plan)
 
 
-def lists_with_features(
-    o: LearningFlags,
-    dev: NBest,
-    select: NBest | None,
-    options: BoostOptions,
-    templates: str | None,
-    start: Model | None,
-    so_far: Model | None = None,
-    **how: Any,
-) -> FeaturedLists:
-    """Return both lists with the templates that are named, that a model to start or go on from carries, or that pay."""
-    if o.templates is not None and start is not None and start.plan is not None:
-        raise InputError(f"--templates {o.templates}: the model of --init carries templates of its own; leave one of them out")
+@contextlib.contextmanager
+def maker_for(o: LearningFlags, templates: str | None, start: Model | None) -> Iterator[FeatureMaker]:
+    """Compute templates that are named, that a model to start from carries, or that pay; refuse files that none could read."""
     if templates == "none" and (start is None or start.plan is None):
         refuse_files(o.files, "--templates that use it")
     with feature_maker(o, o.files, seed=o.seed, threads=o.threads) as maker:
-        features = chosen_features(dev, select, options, templates, start or so_far, maker, **how)
-        if features.plan is not None:
-            refuse_unused(maker, features.plan, teaches=start is None)
-            if start is not None and (name := maker.taught(features.plan)):
-                o.warn(f"references taught {name!r} of --init: by it, the list that they are of looks too good")
-    return features
+        yield maker
+
+
+def check_plan(o: LearningFlags, maker: FeatureMaker, plan: FeaturePlan | None, start: Model | None) -> None:
+    """Refuse files that none of the templates reads; warn where references taught those of the model to start from."""
+    if plan is not None:
+        refuse_unused(maker, plan, teaches=start is None)
+        if start is not None and (name := maker.taught(plan)):
+            o.warn(f"references taught {name!r} of --init: by it, the list that they are of looks too good")
+
+
+def say_of_start(o: LearningFlags, start: Model | None, model: Model, dev: NBest, held_out: NBest | None) -> None:
+    """Warn of what a model to start from had and this one has not, and where lists that choose have taught it."""
+    if start is None:
+        return
+    had = {"decision": bool(ways_to_decide(start.config)), "calibration": CALIBRATION in start.config}
+    if dropped := [name for name, is_there in had.items() if is_there and name not in model.config]:
+        o.warn(f"--init has a {' and a '.join(dropped)}, which {o.output} has not")
+    lists = start.config.get(MADE_FROM, {}).get("lists")
+    if held_out is None and "chosen_by" in model.config and lists == dev.digest:
+        o.warn("--init was learned from the same list: folds look too good, as they have taught it; give --select")
+    elif held_out is not None and lists == held_out.digest:
+        o.warn("--init was learned from --select: what is chosen on it looks too good")
+
+
+def refuse_useless(given: Iterable[str], gain: str, nbest: NBest) -> None:
+    """Raise for settings that do nothing with what is learned, or with the features of a list."""
+    useless = {} if "bleu" in gain else {"alpha": f"with --gain {gain}: BLEU is what it smooths"}
+    if not len(nbest.sparse_names):
+        useless |= dict.fromkeys(("sparse_l2", "eta"), "with a list that has no sparse features")
+    for name in given:
+        if name in useless:
+            raise InputError(f"{name.replace('_', '-')} does nothing {useless[name]}; leave it out")
 
 
 @contextlib.contextmanager
@@ -118,28 +140,24 @@ def cluster_of(o: LearningFlags, dev: NBest) -> Iterator[Any]:
 
     A single store to learn from is opened by workers themselves.
     """
-    if not o.is_dask:
+    if o.engine != "dask":
         yield None
         return
     from ..distributed.worker_data import Source
     from ..distributed.workers import Workers, connected
 
-    stores = [] if o.stores[1:] or o.stores[0] == "-" else [(dev, Source.of(o.stores[0]))]
+    stores = [] if o.stores[1:] or o.stores[0] == "-" else [(dev, Source.of(o.stores[0], dev))]
     with connected(o.scheduler, workers=o.workers, threads=o.threads, timeout=min(o.timeout, 20.0)) as client:
         if o.scheduler != "local":  # the cluster made here has none
             o.say(f"dask dashboard: {client.dashboard_link}")
-        cluster = Workers(client, workers=o.workers, timeout=o.timeout, stores=stores, say=say_to_all(o))
+        # workers that are lost are named to the quiet too: their run would seem to hang
+        cluster = Workers(client, workers=o.workers, timeout=o.timeout, stores=stores, say=replace(o, quiet=False).say)
         try:
             yield cluster
         except BaseException:
             cluster.abandon()
             raise
         cluster.close()
-
-
-def say_to_all(o: Common) -> Callable[[str], None]:
-    """Return what says that workers are lost, to the quiet too: their run would seem to hang."""
-    return replace(o, quiet=False).say
 
 
 def tuned_on_graphs(
@@ -169,6 +187,7 @@ def fit_on_graphs(o: LearningFlags, dev: NBest, options: GraphOptions) -> Callab
 
 Fit: TypeAlias = Callable[..., list[Model]]  # of a tuner, the lists, and runs
 LEAST_EXPLAINED = 0.5  # of the decoder's scores, by weights that are taken for its own
+SPARSE_RATES = ("pro", "adagrad", "arow")  # methods whose alpha smooths BLEU, or whose eta is of sparse features
 PICKS = {"auto": "auto", "select": "select", "dev": "train", "last": "last"}
 
 
@@ -202,9 +221,13 @@ def tune(o: TuneFlags) -> None:
     if o.pick == "select" and o.select is None:
         raise InputError("--set pick=select: it needs --select LIST")
     start = Model.load(o.init) if o.init and o.init != "zero" else None
-    raw, held_out = o.read_lists()
-    features = lists_with_features(o, raw, held_out, recipe_of(gain=o.gain), o.templates or "none", start)
+    raw, chosen_by = o.read_lists()
+    with maker_for(o, o.templates or "none", start) as maker:
+        features = chosen_features(raw, chosen_by, recipe_of(gain=o.gain, try_templates=False), o.templates, start, maker)
+        check_plan(o, maker, features.plan, start)
     nbest, held_out, plan = features.dev, features.select, features.plan
+    if o.method in SPARSE_RATES:
+        refuse_useless((*o.of_method, *(text.partition("=")[0] for text in o.settings)), o.gain, nbest)
     run = _run(o, nbest, start)
     fit: Fit | None = None
     if o.graphs.paths and o.method == "mert":
@@ -218,6 +241,9 @@ def tune(o: TuneFlags) -> None:
     result, text, model = _summary(models, run.metric, metric_of(run.metric, nbest).sign)
     if start is not None and start.trees:
         model = replace(folded(model.weights, start), config=model.config, history=model.history)
+    made = {MADE_FROM: made_from(raw, chosen_by, None, init=start, templates=o.templates, **o.made_with())}
+    model = replace(model, config={**model.config, **made})
+    say_of_start(o, start, model, raw, chosen_by)
     model = with_plan(_never_below_order(o, model, nbest, held_out, run.metric), plan)
     model.save(o.output)
     o.emit({**result, "output": o.output, "signature": model.signature}, text)
@@ -243,7 +269,7 @@ def make_tuner(method: str, flags: Mapping[str, Any], settings: Iterable[str] = 
         if name not in options:
             has = ", ".join("--" + name.replace("_", "-") for name in options)
             raise InputError(f"--{name.replace('_', '-')}: {method} has no such option; it has {has}")
-    return kind(**{**{options[name].field: value for name, value in flags.items()}, **typed(kind, settings, also)})
+    return kind(**{**{options[name].field: value for name, value in flags.items()}, **typed(kind, settings, also, given=flags)})
 
 
 def _run(o: TuneFlags, nbest: NBest, start: Model | None) -> Run:
@@ -389,10 +415,7 @@ class InduceFlags(LearningFlags):
     def boost_options(self) -> BoostOptions:
         """Return the recipe with what flags and settings change."""
         static = {"for_decoder": True} if self.static_only else {}  # a phrase table has neither lengths nor lists
-        options = recipe_of(self.recipe, **static, **self.of_boosting)
-        if "patience" in self.of_boosting and options.rule == "all" and not self.select:
-            raise InputError("--set patience does nothing without --select where --set rule=all keeps all trees; leave it out")
-        return options
+        return recipe_of(self.recipe, **static, **self.of_boosting)
 
 
 def induce(o: InduceFlags) -> None:
@@ -408,28 +431,28 @@ def induce(o: InduceFlags) -> None:
         raise InputError("-o: expected a file name, found '-'; 'boostfeat show' prints a model")
     options = o.boost_options()
     partial = _partial(o.output)
-    if o.resume and not partial.exists() and Path(o.output).exists():
-        o.say(f"{o.output} is finished already: nothing to resume")
-        return
-    so_far = Model.load(partial) if o.resume and partial.exists() else None
     start = Model.load(o.init) if o.init else None
     dev, held_out = o.read_lists()
     if "gain" not in o.of_boosting and with_gain_of(dev, options) != options:
         options = with_gain_of(dev, options)
         o.say(f"the lists have no references: learning from the quality column {options.gain}")
+    so_far = Model.load(partial) if o.resume and partial.exists() else None
+    if o.resume and so_far is None and Path(o.output).exists():
+        how = {"templates": _templates(o, dev, options, start), "static_only": o.static_only, **o.made_with()}
+        made = made_from(dev, held_out, options, init=start, **how)
+        with guarded([], []):  # the output is read here, and not replaced
+            finished = Model.load(o.output)
+        check_made_from(finished.config, made, options, o.seed)
+        o.say(f"{o.output} is finished already: nothing to resume")
+        return
+    if held_out is None and dev.n_repeats:
+        o.say(f"{counted(dev.n_repeats, 'sentence')} of {len(dev):,} are there twice or more: folds keep copies together")
     with cluster_of(o, dev) as workers:
-        cluster = _cluster_fits(workers)
-        features = _features(o, dev, held_out, options, start, so_far, cluster)
-        features = replace(features, dev=learnable(features.dev), select=features.select and learnable(features.select))
-        if o.static_only or options.tree_features:
-            names = _tree_features(features.dev, options.tree_features, static_only=o.static_only)
-            options = replace(options, tree_features=names)
-        if o.graphs.paths:
-            features = replace(features, dev=_grown(o, features, options, start))
-        model = with_plan(_learned(o, features, options, start, so_far, cluster), features.plan)
+        model, features = _learned(o, dev, held_out, options, start, so_far, _cluster_fits(workers))
     model.save(o.output)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(partial)
+    say_of_start(o, start, model, dev, held_out)
     _tell(o, model, features.dev, features.select, options)
 
 
@@ -442,31 +465,13 @@ def _cluster_fits(workers: Any) -> Cluster | None:
     return ClusterFits(workers)
 
 
-def _features(
-    o: InduceFlags,
-    dev: NBest,
-    held_out: NBest | None,
-    options: BoostOptions,
-    start: Model | None,
-    so_far: Model | None,
-    cluster: Cluster | None,
-) -> FeaturedLists:
-    """Return the lists with the templates that are asked for, or that pay."""
-    templates = o.templates
-    if templates is None and o.graphs.paths and start is None:
-        templates = "none"
-        if options.try_templates and (fitting := fitting_templates(dev)):
-            o.say(f"templates: none, where lists alone would try {fitting}; featurize the list beforehand")
-    with o.progress("choosing templates") as bar:
-        how: dict[str, Any] = {"static_only": o.static_only, "tell": lambda what, done, n: bar.update(done, n, what)}
-        how["cluster"] = cluster
-        features = lists_with_features(o, dev, held_out, options, templates, start, so_far, **how)
+def _say_features(o: InduceFlags, features: FeaturedLists, options: BoostOptions) -> None:
+    """Say which templates were chosen, and warn of features that cannot be learned with."""
     if why := features.why.get("templates"):
         gain = f"{_gain(options, why['gain'], why['error'])} {options.metric} over the list's own features, by {why['by']}"
         o.say(f"templates: {why['chosen']} ({why['tried']}: {gain})")
     for warning in (*range_warnings(features.dev).values(), *filter(None, [lost_ranking(features.dev)])):
         o.warn(warning)
-    return features
 
 
 def _gain(options: BoostOptions, gain: float, error: float) -> str:
@@ -528,16 +533,32 @@ def _grown(o: InduceFlags, features: FeaturedLists, options: BoostOptions, start
 
 def _learned(
     o: InduceFlags,
-    features: FeaturedLists,
+    dev: NBest,
+    held_out: NBest | None,
     options: BoostOptions,
     start: Model | None,
     so_far: Model | None,
     cluster: Cluster | None,
-) -> Model:
-    """Return the model of boosting here or on a cluster. Rounds are kept as they come; where it is interrupted, that is said."""
+) -> tuple[Model, FeaturedLists]:
+    """Return the model, and the lists with its features. Rounds are kept as they come; where it is interrupted, that is said."""
     latest: list[Model] = [so_far] if so_far else []
     partial, not_before = _partial(o.output), -inf
-    with o.progress(f"boosting ({options.level})") as bar:
+    features: FeaturedLists | None = None
+    templates = _templates(o, dev, options, start)
+    with maker_for(o, templates, start) as maker, o.progress(f"boosting ({options.level})") as bar:
+
+        def featured(lists: FeaturedLists, options: BoostOptions) -> tuple[FeaturedLists, BoostOptions]:
+            nonlocal features
+            check_plan(o, maker, lists.plan, start)
+            refuse_useless((name for name, value in o.of_boosting.items() if value != AUTO), options.gain, lists.dev)
+            _say_features(o, lists, options)
+            features = replace(lists, dev=learnable(lists.dev), select=lists.select and learnable(lists.select))
+            if o.static_only or options.tree_features:
+                names = _tree_features(features.dev, options.tree_features, static_only=o.static_only)
+                options = replace(options, tree_features=names)
+            if o.graphs.paths:
+                features = replace(features, dev=_grown(o, features, options, start))
+            return features, options
 
         def report(row: Mapping[str, Any], model: Model) -> None:
             nonlocal not_before
@@ -552,21 +573,40 @@ def _learned(
             bar.update(0, options.rounds, f"{what}: {done} of {n}")
 
         try:
-            how: dict[str, Any] = {"init": start, "so_far": so_far, "callback": report, "tell": choosing, "cluster": cluster}
-            return induce_on(features, options, seed=o.seed, threads=o.threads, **how)
+            how: dict[str, Any] = {"callback": report, "tell": choosing, "featured": featured, "cluster": cluster}
+            how |= {"seed": o.seed, "threads": o.threads, "static_only": o.static_only, "maker": maker}
+            how |= {"made_with": o.made_with()}
+            model = learner(dev, held_out, options, templates=templates, init=start, so_far=so_far, **how)
         except KeyboardInterrupt as error:
-            for model in latest:
-                model.save(partial)
-                with_plan(kept_rounds(model, len(start.trees) if start else 0), features.plan).save(o.output)
-                done = model.history[-1]["round"]
+            if features is not None and latest:
+                latest[0].save(partial)
+                with_plan(kept_rounds(latest[0], len(start.trees) if start else 0), features.plan).save(o.output)
+                done = latest[0].history[-1]["round"]
                 error.args = (f"after round {done}, {o.output} holds the best so far; go on with --resume",)
             raise
+        except InputError:
+            if latest:  # the cluster is gone: not all rounds were saved
+                latest[0].save(partial)
+            raise
+    assert features is not None
+    return model, features
+
+
+def _templates(o: InduceFlags, dev: NBest, options: BoostOptions, start: Model | None) -> str | None:
+    """Return the templates that are asked for; graphs have none that lists alone would try."""
+    if o.templates is not None or not (o.graphs.paths or start) or (start and start.plan):
+        return o.templates
+    if options.try_templates and (fitting := fitting_templates(dev)):
+        how = "name them with --templates" if start else "featurize the list beforehand"
+        o.say(f"templates: none, where lists alone would try {fitting}; {how}")
+    return "none"
 
 
 def _show(o: InduceFlags, model: Model, dev: NBest, select: NBest | None, options: BoostOptions) -> None:
     """Print loss and metric of the linear start and of the model."""
     lists = {"dev": dev, **({} if select is None else {"select": select})}
-    final = {name: Scorer(nbest).score(model.predict(nbest), options.metric).score for name, nbest in lists.items()}
+    chosen = {name: model.predict(nbest, threads=o.threads) for name, nbest in lists.items()}
+    final = {name: Scorer(nbest).score(chosen[name], options.metric).score for name, nbest in lists.items()}
     if o.as_json:
         about = {"output": o.output, "signature": model.signature, "trees": len(model.trees)}
         about |= {"waterfall": model.config["waterfall"]} if "waterfall" in model.config else {}

@@ -5,33 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from glob import glob
 from pathlib import Path
 from typing import Any
 
-from ..boosting.first_gradient import first_gradient
+from ..boosting.local import first_gradient
 from ..core.errors import InputError, counted
-from ..core.files import is_special, is_writable_target, open_output
+from ..core.files import is_folder_name, is_special, is_writable_target, new_folder, open_output
 from ..core.options import REQUIRED, argument, option
 from ..core.overwriting import PLAN
 from ..features import SETS, TEMPLATES, FeaturePlan, Posterior, feature_groups
 from ..features.feature_maker import FeatureMaker
 from ..features.plan import parse_products
 from ..features.registry import GIVEN, STATES
-from ..features.resource_options import ResourceFiles
+from ..features.resources import ResourceFiles
 from ..formats import write
-from ..formats.importing import Corpus, import_corpus, read_other, read_tokens
+from ..formats.importing import Corpus, import_corpus, import_parts, read_other, read_tokens, table_columns
 from ..formats.moses.ini import read_weights
 from ..lists.absent import HELP as ABSENT
 from ..lists.absent import WAYS
-from ..lists.build import UNITS, ReadOptions, TableColumns
+from ..lists.build import UNITS, ReadOptions
 from ..lists.choices import Scorer, first_choice, mean_score, oracle_choice
+from ..lists.forks import in_forks
 from ..lists.joining import join_column, join_list, join_tokens
 from ..lists.nbest import NBest
-from ..lists.number_files import read_numbers, split_spec
 from ..lists.pieces import SUBWORDS
 from ..lists.quality import default_metric, join_qualities
-from ..lists.store import read_store, write_store
+from ..lists.store import parts_of, read_store, write_store
+from ..lists.tables import read_numbers, split_spec
 from ..metrics.metric import figure, shown, tokenizer
 from ..model.model import Model
 from ..search.graphs.graph_files import is_graph
@@ -61,7 +61,7 @@ class QualityFlags(OutputFlags):
         metavar="NAME=FILE",
     )
     lower_is_better: Sequence[str] = option(
-        (), "A quality column that is better when lower; repeatable", needs="quality", metavar="NAME"
+        (), "A quality that is better when lower; repeatable", needs="quality", metavar="NAME"
     )
 
 
@@ -75,7 +75,7 @@ class ImportFlags(QualityFlags):
     )
     ref: Sequence[str] = option(
         (),
-        "References, one sentence a line; repeat for more, or quote a pattern: 'ref.*'",
+        "References, a sentence a line; repeatable, or as 'ref.*'",
         short="r",
         metavar="FILE",
         group=FILES,
@@ -85,7 +85,7 @@ class ImportFlags(QualityFlags):
     first: int | None = option(None, "Only the first N sentences", least=1)
     size: int | None = option(None, "At most N hypotheses a sentence; graphs: N-best (default 100)", least=1)
     tokenize: str = option("none", "For BLEU, as sacrebleu: none, 13a, intl, zh, char and others")
-    allow_mismatch: bool = option(False, "Keep what units and totals disagree on as a feature of the hypothesis")
+    allow_mismatch: bool = option(False, "Keep what units and totals disagree on as a feature")
     missing: str | None = option(None, ABSENT, choices=WAYS)
     lines: int | None = option(None, "Lines a source, with --format lines", least=1, short="n", group=LINES)
     counts: str | None = option(None, "Or a file with the number of lines of each source", metavar="FILE", group=LINES)
@@ -103,9 +103,7 @@ class ImportFlags(QualityFlags):
     weights: Sequence[str] = option(
         (), "What ranks the paths: a model file, or files of 'Name= value' lines; repeatable", metavar="FILE", group=GRAPHS
     )
-    names: str | None = option(
-        None, "osgx: what core=(...) holds, or the moses.ini that says it", metavar="A,B,...", group=GRAPHS
-    )
+    names: str | None = option(None, "osgx: what core=(...) holds, or a moses.ini with it", metavar="A,B,...", group=GRAPHS)
 
 
 def import_(o: ImportFlags) -> None:
@@ -113,6 +111,8 @@ def import_(o: ImportFlags) -> None:
 
     Several FILEs, or those of a folder, are one corpus: parts of one list where their sentences follow each other, else lists of
     the same sentence are accumulated and duplicates removed. Lists with a quality column need no references.
+
+    With -o DEV.nbest/ parts of one list, a FILE each, are read side by side into a folder, which every command takes as a file.
 
     A table (Parquet, Feather, CSV, TSV, JSON; a row a hypothesis) is read with --group. A feature called score is the decoder's.
 
@@ -132,15 +132,21 @@ def import_(o: ImportFlags) -> None:
     named = ("size", "subwords", "units", "counts", "distinct", "allow_mismatch", "threads")
     how: dict[str, Any] = {name: getattr(o, name) for name in named}
     weights = _graph_weights(o, list(o.weights)) if o.weights else None
-    columns = _columns(o) if o.group else TableColumns("", "")
-    how |= {"weights": weights, "names": core_names(o.names), "columns": columns if o.group else None}
+    corpus = Corpus(o.files, o.ref, o.source, o.format, o.first, o.system, o.tokenize, o.missing)
+    columns = table_columns(corpus, o.group, o.text, o.features or (), o.quality)
+    how |= {"weights": weights, "names": core_names(o.names), "columns": columns}
     options = ReadOptions(n=o.lines, scores=tuple(o.scores), warn=o.say, **how)
-    format = "table" if o.group and o.format == "auto" else o.format
-    refs = [ref for ref in o.ref if ref not in columns.refs]
+    corpus = corpus if columns is None else corpus.of_table(columns)
     with o.reading("importing"):
-        source = None if columns.source else o.source
-        corpus = Corpus(list(o.files), refs, source, format, o.first, list(o.system), o.tokenize, o.missing)
-        of_files = [spec for spec in o.quality if spec not in columns.quality]
+        of_files = [spec for spec in o.quality if columns is None or spec not in columns.quality]
+        if is_folder_name(o.output):
+            if of_files:
+                raise InputError(
+                    f"--quality {of_files[0]}: it is of all parts together; import without it, and 'boostfeat join' it"
+                )
+            import_parts(corpus, options, o.output, list(o.lower_is_better))
+            _tell_parts(o)
+            return
         nbest = join_qualities(import_corpus(corpus, options), of_files, list(o.lower_is_better))
     write_store(nbest, o.output)
     o.emit_json({**sizes(nbest), "seconds": o.seconds, "output": o.output})
@@ -151,14 +157,14 @@ def import_(o: ImportFlags) -> None:
     )
 
 
-def _columns(o: ImportFlags) -> TableColumns:
-    """Return the columns of a table by what they hold; sources and references may be in files as well."""
-    if o.text is None:
-        raise InputError("--group: a table needs --text COLUMN too; name it")
-    source = o.source if o.source and not Path(o.source).exists() else None
-    refs = [ref for ref in o.ref if not Path(ref).exists() and not glob(ref)]
-    quality = [name for name in o.quality if "=" not in name]
-    return TableColumns(str(o.group), o.text, o.features.split(",") if o.features else (), quality, source, refs)
+def _tell_parts(o: ImportFlags) -> None:
+    """Say how large the parts of a list are together; what is distinct in all of them is not counted."""
+    each = [sizes(read_store(part)) for part in parts_of(o.output)]
+    added = {name: sum(part[name] for part in each) for name in ("sentences", "hypotheses", "units")}
+    o.emit_json({"parts": len(each), **added, "seconds": o.seconds, "output": o.output})
+    names = zip(("sentence", "hypothesis", "unit"), added.values(), strict=True)
+    what = ", ".join(counted(n, name) for name, n in names)
+    o.say(f"{what} in {counted(len(each), 'part')} -> {o.output} in {o.seconds:.1f} s")
 
 
 def _graph_weights(o: Common, paths: list[str]) -> Mapping[str, float]:
@@ -410,6 +416,9 @@ def featurize(o: FeaturizeFlags) -> None:
     """
     if o.output == "-":
         raise InputError("-o: expected a file name, found '-'; name a store to write")
+    if is_folder_name(o.output):
+        _featurize_parts(o)
+        return
     with feature_maker(o, o.files, seed=o.seed, threads=o.threads) as maker:
         frozen = _frozen(o) if o.plan else None
         nbest = read_store(o.store)
@@ -440,6 +449,27 @@ def featurize(o: FeaturizeFlags) -> None:
         f"{len(out.sparse_names):,} "
         f"sparse features -> {o.output} in {o.seconds:.1f} s" + (f"; learnt: {plan}" if plan else "")
     )
+
+
+def _featurize_parts(o: FeaturizeFlags) -> None:
+    """Compute the features of a plan on the parts of a list, side by side."""
+    files = parts_of(o.store)
+    if not files or not o.plan or o.templates:
+        raise InputError(f"-o {o.output}: parts are made one by one from those of a folder, with --plan FILE and no --templates")
+    plan = _frozen(o)
+    with new_folder(o.output) as place:
+
+        def compute(file: Path) -> tuple[int, list[str]]:
+            said: list[str] = []
+            maker = FeatureMaker(o.files, seed=o.seed, say=said.append)
+            refuse_unused(maker, plan)
+            return maker.apply(read_store(file), plan, to=place / file.name, where=file.name).n_hyps, said
+
+        told = in_forks(compute, files, o.threads)
+    for line in dict.fromkeys(line for _, lines in told for line in lines):
+        o.say(line)
+    o.emit_json({"parts": len(told), "hypotheses": sum(n for n, _ in told), "output": o.output, "seconds": o.seconds})
+    o.say(f"{counted(len(told), 'part')}, {counted(sum(n for n, _ in told), 'hypothesis')} -> {o.output} in {o.seconds:.1f} s")
 
 
 def _learn(o: FeaturizeFlags, nbest: NBest, maker: FeatureMaker, plan_file: str | None) -> NBest:
@@ -474,7 +504,8 @@ def _check_repeated(templates: str, frozen: FeaturePlan, plan_file: str, maker: 
     registry, resources = maker.registry, maker.resources(nbest)
 
     def names(plan: FeaturePlan) -> set[str]:
-        known = [e for e in plan.entries if e.name in registry and not set(registry[e.name].reads) & set(GIVEN)]
+        found = [e for e in plan.entries if e.name in registry and not set(registry[e.name].reads) & set(GIVEN)]
+        known = [e for e in found if not registry[e.name].bitext_teaches]  # sets have these with a bitext only
         taught = {e.name: None if registry[e.name].crossed else e.options for e in known}  # references are not needed again
         return {e.name for e in known if not (e.optional and registry[e.name].lacks(nbest, resources, taught[e.name]))}
 

@@ -13,7 +13,7 @@ from ..core.errors import InputError, counted
 from ..core.files import digest_lines
 from ..core.options import REQUIRED, argument, methods, option, same, typed
 from ..features.feature_maker import FeatureMaker
-from ..features.resource_options import TemplateFiles
+from ..features.resources import TemplateFiles
 from ..formats.importing import expand
 from ..lists.agreement import shown
 from ..model.model import Model
@@ -194,7 +194,8 @@ def _tests(inputs: Sequence[str], refs: Sequence[str]) -> list[ParallelText]:
             f"{counted(len(refs), 'file')}"
         )
     found = [ParallelText.read("test", path, refs[k * n : (k + 1) * n]) for k, path in enumerate(inputs)]
-    return [replace(corpus, name=f"test-{digest_lines(corpus.source)[:8]}") for corpus in found]
+    texts = [[line for lines in (corpus.source, *corpus.refs) for line in lines] for corpus in found]
+    return [replace(c, name=f"test-{digest_lines(lines)[:8]}") for c, lines in zip(found, texts, strict=True)]
 
 
 def _run(
@@ -265,6 +266,6 @@ def _online(
 def _learner(o: LoopFlags) -> Learner:
     """Return what learns from the lists so far: boosting or a tuner."""
     if o.method == "induce":
-        options = recipe_of(o.recipe, gain=o.limits.gain, metric=o.limits.metric)
+        options = recipe_of(o.recipe, for_decoder=True, gain=o.limits.gain, metric=o.limits.metric)
         return TreeLearner(with_changes(options, typed(BoostOptions, o.settings)), o.reweigh, o.static_only)
     return TunerLearner(o.method, make_tuner(o.method, {}, o.settings), o.read_groups(), o.limits.metric, o.limits.gain)

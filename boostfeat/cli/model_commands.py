@@ -11,7 +11,7 @@ from ..core.options import REQUIRED, argument, option
 from ..export import Check, Context, ExportOptions, exporter
 from ..export import export as write_export
 from ..features.feature_maker import plan_of
-from ..features.resource_options import ResourceFiles
+from ..features.resources import ResourceFiles
 from ..lists.store import read_store, write_store
 from ..model.describe import describe
 from ..model.model import Model

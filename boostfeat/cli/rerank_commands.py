@@ -78,7 +78,7 @@ class RerankFlags(ChoiceFlags, OutputFlags):
         without=("output", "format", "json"),
     )
     confidence: bool = option(
-        False, "Before each text, the probability that it is better than the decoder's, and a tab", needs="model", without=LISTED
+        False, "Before each text, the probability that it is the best of its list, and a tab", needs="model", without=LISTED
     )
     keep_first: str = option(
         "never",
@@ -88,7 +88,7 @@ class RerankFlags(ChoiceFlags, OutputFlags):
     )
     monitor: str | None = option(
         None,
-        "Write JSON on these choices beside training: share that is the decoder's, margins, missing features, unknown words",
+        "Write JSON on these choices beside training: share kept, margins, features missing or out of range, unknown words",
         metavar="FILE",
         needs="model",
         without=LISTED,
@@ -120,12 +120,11 @@ def rerank(o: RerankFlags) -> None:
         chosen, margin = careful_choice(nbest, scores, least_margin(config, o.keep_first))
         lines = texts(nbest, chosen)
         if o.confidence:
-            sure = Calibration.of(config).confidence(margin).tolist()
+            sure = Calibration.of(config).probabilities(nbest, scores, chosen).tolist()
             lines = [f"{share:.4f}\t{line}" for share, line in zip(sure, lines, strict=True)]
         if o.monitor:
             drift = Drift(model, Path(str(o.model)).name)
-            drift.meet(margin.tolist(), nbest.source.to_pylist(), texts(nbest, chosen))
-            drift.miss(model.missing_features(nbest, plan.features if (plan := plan_of(model)) else set()), len(nbest))
+            drift.meet(nbest, scores, chosen, margin)
             write_json(Path(o.monitor), drift.report())
         if o.confidence or o.keep_first != "never":
             o.say(f"{int((margin > 0).sum()):,} of {len(nbest):,} choices are not the decoder's")
@@ -161,10 +160,10 @@ def _answer(o: RerankFlags) -> None:
         chosen, margin = careful_choice(nbest, ranked, least)
         best = int(chosen[0]) if len(scores) else None
         text = None if best is None else nbest.text[best].as_py()
-        drift.meet(margin.tolist(), nbest.source.to_pylist(), [text or ""])
+        drift.meet(nbest, ranked, chosen, margin)
         answer: dict[str, Any] = {"id": sent, "choice": best, "text": text, "scores": scores.tolist()}
         if calibration is not None:
-            answer["confidence"] = float(calibration.confidence(margin)[0])
+            answer["confidence"] = float(calibration.probabilities(nbest, ranked, chosen)[0])
         print_result(answer, "", as_json=True)
         sys.stdout.flush()
     if o.monitor:

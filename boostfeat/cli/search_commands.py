@@ -18,12 +18,12 @@ from ..core.text import split_words
 from ..features import FeaturePlan
 from ..features.feature_maker import plan_of
 from ..features.known_words import doubts_about
-from ..features.resource_options import TemplateFiles
+from ..features.resources import TemplateFiles
 from ..formats import COUNTED, write
 from ..formats.importing import expand
 from ..formats.moses.ini import Ini, read_weights
 from ..lists.agreement import lacking
-from ..lists.build import ReadOptions
+from ..lists.build import ReadOptions, attach
 from ..lists.choices import Score, Scorer, first_choice, oracle_choice, texts
 from ..lists.nbest import NBest
 from ..metrics.metric import shown
@@ -34,8 +34,8 @@ from ..search.decoder.setup import SearchOptions, decoder_setup
 from ..search.decoder.system import PhraseSystem
 from ..search.graphs.graph import summarise
 from ..search.graphs.graph_files import read_graphs
-from ..search.graphs.oracle_path import OracleOptions, corpus_oracle, edit_oracle_lists, oracle_paths
-from ..search.graphs.rescoring import EdgeScorer, RescoreOptions, rescored_lists
+from ..search.graphs.oracle_path import SIZE, corpus_oracle, edit_oracle_lists, oracle_paths
+from ..search.graphs.rescoring import EdgeScorer, kbest_lists
 from .checked_inputs import (
     CARRYING,
     ListFlags,
@@ -295,12 +295,11 @@ def _paths(o: RescoreFlags, scorer: EdgeScorer, sentences: list[str] | None) -> 
     if o.oracle and by == "wer":
         return by, *edit_oracle_lists(items, scorer, references, source=sentences, threads=o.threads)
     if o.oracle:
-        size = o.nbest if o.nbest > 1 else OracleOptions.size
-        near = oracle_paths(items, scorer, references, OracleOptions(size=size), source=sentences, threads=o.threads)
-        scores = {"best path": near.best, f"oracle of the {size}-best": near.kbest, "oracle path": near.oracle}
-        return by, near.nbest, scores
-    options = RescoreOptions(o.nbest, o.distinct, o.threads)
-    lists = rescored_lists(items, scorer, options, source=sentences, refs=references, name=", ".join(o.graphs))
+        size = o.nbest if o.nbest > 1 else SIZE
+        return by, *oracle_paths(items, scorer, references, size=size, source=sentences, threads=o.threads)
+    options = ReadOptions(size=o.nbest, distinct=o.distinct, source=sentences, threads=o.threads)
+    lists = kbest_lists(items, scorer, options)
+    lists = attach(lists, source=sentences, refs=references, name=", ".join(o.graphs), threads=o.threads)
     if not lists.has_stats:
         return by, lists, {}
     of_lists = Scorer(lists)

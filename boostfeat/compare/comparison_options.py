@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, TypeVar
 
-from ..core.options import check, option, options_of
+from ..core.options import Checked, check, option, options_of
 from ..tuners.tuner_options import ORACLES, PREDICTIONS
 
 DECODE = "Systems that decode for themselves"  # heading of --help
@@ -65,7 +65,7 @@ class CompareOptions:
 
 
 @dataclass(frozen=True)
-class DecodedFiles:
+class DecodedFiles(Checked):
     """Files and limits of --decode, besides sentences and an ini."""
 
     ref: list[str] | None = option(
@@ -83,20 +83,15 @@ class DecodedFiles:
     nbest: int = option(100, "Hypotheses a sentence", least=1, group=DECODE, needs="decode")
     max_iterations: int = option(10, "Iterations of every loop, at most", least=1, group=DECODE, needs="decode")
 
-    def __post_init__(self) -> None:
-        check(self)
-
 
 @dataclass(frozen=True)
-class RowOptions:
+class RowOptions(Checked):
     """Settings of a row's training beside the options of its method."""
 
     pick: str = option("auto", "Epoch kept: auto by select, train by dev, or last", choices=("auto", "train", "last"))
     init: str = option("zero", "Start: zero, or the decoder's weights, found in its scores", choices=("zero", "decoder"))
     online: bool = option(False, "With --decode: learn from each sentence as it is decoded")
-
-    def __post_init__(self) -> None:
-        check(self)
+    graphs: str = option("", "mert, of 'replicate --graphs': digest of the search graphs that it climbs on")
 
 
 # Settings of a row by name (NAME of base/METHOD:NAME): those of the papers, and the strategies of [E12].

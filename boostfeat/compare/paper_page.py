@@ -366,7 +366,8 @@ def write_page(
         about = {name: getattr(table, name) for name in ("title", "kind", "finding")}
         about["panels"] = [list(panel) for panel in table.panels]
         drawn = {"system": table.rows[0]} if table.kind == "trees" else {}
-        tables.append({**about, **drawn, "differs": [*table.differs, *table.searched], "header": header, "rows": rows})
+        differs = [*table.differs, *table.on_lists, *table.searched]
+        tables.append({**about, **drawn, "differs": differs, "header": header, "rows": rows})
     findings = []
     for finding in paper.findings:
         of, over = page.row(finding.of), page.row(finding.over)

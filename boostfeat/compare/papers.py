@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -10,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ..core.errors import unknown_name
+from ..core.errors import InputError, unknown_name
 from .comparison_options import CompareOptions
 
 
@@ -36,6 +37,7 @@ class PaperTable(msgspec.Struct, frozen=True):
     columns: tuple[str, ...] = ()
     differs: tuple[str, ...] = ()  # settings of it that are not the paper's
     searched: tuple[str, ...] = ()  # settings that --quick replaces
+    on_lists: tuple[str, ...] = ()  # what differs where no search graphs are given
     paper_columns: tuple[str, ...] = ()
     paper: dict[str, tuple[str, ...]] = {}  # the paper's numbers by the first cell of a row
     panels: tuple[tuple[str, ...], ...] = ()  # rows whose curves are drawn on one axis
@@ -53,6 +55,7 @@ class Paper(msgspec.Struct, frozen=True):
     differs: tuple[str, ...]  # settings of all tables that are not the paper's
     bitext: tuple[str, ...] = ()  # rows that are tuned on lists of bitext, too, where some are given
     quick: dict[str, str] = {}  # what --quick appends to rows, by their method
+    on_graphs: str = ""  # label of the row that the paper tunes on hypergraphs
 
 
 @cache
@@ -62,19 +65,35 @@ def papers() -> dict[str, Paper]:
     return msgspec.convert(tomllib.loads(text), dict[str, Paper])
 
 
-def paper_of(name: str, *, quick: bool = False) -> Paper:
-    """Return a paper's experiment; quick: with less to try, said in the names of its rows, and one run."""
+def paper_of(name: str, *, quick: bool = False, graphs: str = "") -> Paper:
+    """Return a paper's experiment; quick: with less to try, said in the names of its rows, and one run.
+
+    With the digest of search graphs, the row that the paper tunes on hypergraphs is tuned on these.
+    """
     if name not in papers():
         raise unknown_name("paper", name, papers())
     paper = papers()[name]
+    if graphs:
+        if not paper.on_graphs:
+            known = " or ".join(other for other, found in papers().items() if found.on_graphs)
+            raise InputError(f"--graphs: expected the paper {known} with it, found {name}; leave it out")
+        paper = _with_settings(paper, {paper.on_graphs: f":graphs={graphs}"}, on_lists=())
     if not quick:
         return paper
-    rows = {label: system + paper.quick.get(method_of(system), "") for label, system in paper.rows.items()}
-    renamed = {paper.rows[label]: rows[label] for label in rows}
-    options = {**paper.options, "baseline": renamed[paper.options["baseline"]], "runs": 1, "search": "none"}
+    less = {label: paper.quick.get(method_of(system), "") for label, system in paper.rows.items()}
+    paper = _with_settings(paper, less, searched=())
     said = f"Quick: nothing is searched, one run, and rows have {', '.join(sorted(set(paper.quick.values())))}."
-    tables = tuple(msgspec.structs.replace(table, searched=()) for table in paper.tables)
-    return msgspec.structs.replace(paper, rows=rows, options=options, tables=tables, differs=(said, *paper.differs), quick={})
+    options = {**paper.options, "runs": 1, "search": "none"}
+    return msgspec.structs.replace(paper, options=options, differs=(said, *paper.differs), quick={})
+
+
+def _with_settings(paper: Paper, more: Mapping[str, str], **of_tables: Any) -> Paper:
+    """Return the paper with more in the names of rows, by their labels, and other fields of its tables."""
+    rows = {label: system + more.get(label, "") for label, system in paper.rows.items()}
+    renamed = {paper.rows[label]: rows[label] for label in rows}
+    options = {**paper.options, "baseline": renamed[paper.options["baseline"]]}
+    tables = tuple(msgspec.structs.replace(table, **of_tables) for table in paper.tables)
+    return msgspec.structs.replace(paper, rows=rows, options=options, tables=tables)
 
 
 def bitext_options(paper: Paper, options: CompareOptions) -> CompareOptions:

@@ -14,7 +14,7 @@ import platform
 import shlex
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,13 @@ import numpy as np
 from .. import __version__
 from ..core.arrays import Array
 from ..core.errors import InputError, clip_json, refuse_newer
-from ..core.files import cannot_read, digest, only_writer, open_output
+from ..core.files import digest, only_writer, open_output
 from ..core.processes import peak_mb
 from ..core.strict_json import object_of, read_json, write_json
 from ..features import TEMPLATES, FeaturePlan, Template
 from ..features.feature_maker import FeatureMaker, plan_of, with_plan
 from ..features.groups import feature_kinds
-from ..features.resource_options import ResourceFiles
+from ..features.resources import ResourceFiles
 from ..lists.agreement import check_agreement, shared_sentences
 from ..lists.choices import Scorer
 from ..lists.feature_range import range_warnings
@@ -46,10 +46,12 @@ from .systems import (
     BASE,
     INDUCED,
     Found,
+    OnGraphs,
     Report,
     System,
     ablation_systems,
     boost_options,
+    fitted_on_graphs,
     parse_systems,
     search_plan,
     stages,
@@ -85,9 +87,7 @@ class Folder:
 
     def digests(self, feature_set: str) -> dict[str, str]:
         """Return digests of the files, for features that may be made with them."""
-        given = {f.name: getattr(self.files, f.name) for f in fields(self.files)} if feature_set not in OWN else {}
-        paths = {name: [value] if isinstance(value, str) else value for name, value in given.items() if value}
-        return {name: " ".join(map(digest, of)) for name, of in paths.items()}
+        return {} if feature_set in OWN else self.files.digests()
 
     def named(self, kind: str, system: System, run: int = 0) -> Path:
         """Return models/large_pro.json, models/large_pro.run1.json, ..."""
@@ -138,14 +138,14 @@ class Comparison:
     report: Report = lambda note: None
     warn: Report = lambda note: None
     watch: Watch = lambda name, done, total, result: None
+    on_graphs: OnGraphs | None = None
 
     def finish(self) -> Results:
         """Test what has been scored for significance, and write config.json, results.json and the tables."""
         self.report("significance")
         config = self.write_config()
         rows = {which: self._choice_rows(which) for which in reported_lists(self.inputs)}
-        how: dict[str, Any] = {"metric": self.options.metric, "baseline": self.options.baseline}
-        results = tabulate(self.systems, self.states, rows, **how, trials=self.options.trials, seed=self.options.seed)
+        results = tabulate(self.systems, self.states, rows, self.options)
         note_same_models(self.folder, results)
         write_json(self.folder.path / "results.json", results)
         signatures = config["signatures"]
@@ -222,9 +222,13 @@ class Comparison:
             lists_from = {"features": system.feature_set, **made}
             sign = metric_of(self.options.metric, read_store(lists["select"])).sign
             how: dict[str, Any] = {"sign": sign, "runs": self.options.runs}
-            found: Found = yield from search_plan(
-                system, self.options, **how, task_of=lambda fit: fit_task(fit, lists, lists_from, self.options, kept)
-            )
+            found: Found
+            if self.on_graphs is not None and "graphs" in system.changes:  # here: workers do not have them
+                found = fitted_on_graphs(system, dev, read_store(lists["select"]), self.options, self.on_graphs)
+            else:
+                found = yield from search_plan(
+                    system, self.options, **how, task_of=lambda fit: fit_task(fit, lists, lists_from, self.options, kept)
+                )
             state |= self._trained(system, found, dev, lists)
             fits = f"{len(found.tried)} fits, " if found.tried[1:] else ""
             best = f"{shown(self.options.metric)} {found.runs[0].select:.2f} on select"
@@ -299,6 +303,7 @@ def compare(
     report: Report = lambda note: None,
     warn: Report = lambda note: None,
     watch: Watch = lambda name, done, total, result: None,
+    on_graphs: OnGraphs | None = None,
 ) -> Results:
     """Compare systems on the lists dev, select and, if they are given, test, test2, ... (``paths``); write ``run`` and return its
     results.json.
@@ -308,7 +313,7 @@ def compare(
     results do not depend on how many. ``watch`` hears how many tasks of each system are done, of those asked for. ``warn`` gets
     a line for each feature that is left out, and for what else a reader of the table should know. The lists have to have the
     same features (or ``allow_missing``), and not the same sentences (or ``force``). ``files`` are those that templates of
-    systems such as large/pro read.
+    systems such as large/pro read; ``on_graphs`` fits MERT's row that has ``graphs`` in its name.
     """
     options, folder = options or CompareOptions(), Folder(Path(run), files or ResourceFiles())
     systems = all_systems(options, FeatureMaker(folder.files).registry)
@@ -329,7 +334,7 @@ def compare(
         sha256 = {which: inputs[which]["sha256"] for which in inputs}
         made_from = {s.name: settings(s, options, sha256, folder.digests(s.feature_set)) for s in systems}
         states = {s.name: folder.finished(s, made_from[s.name], force=force) for s in systems}  # before any work
-        comparison = Comparison(folder, systems, states, inputs, options, command, report, warn, watch)
+        comparison = Comparison(folder, systems, states, inputs, options, command, report, warn, watch, on_graphs)
         metrics = set(comparison.write_config()["signatures"])
         with JobProcesses(max(1, threads)) as workers:
             comparison.train(workers)
@@ -389,13 +394,8 @@ def keep_scores(folder: Folder, system: System, state: dict[str, Any], found: Ma
 
 def described(path: str | Path, nbest: NBest) -> dict[str, Any]:
     """Return what identifies a list."""
-    try:
-        with open(path, "rb") as stream:
-            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise cannot_read(str(path), error) from None
     sizes = {"sentences": len(nbest), "hypotheses": nbest.n_hyps, "n_refs": Scorer(nbest).n_refs}
-    return {"path": os.path.abspath(path), "sha256": sha256, **sizes}
+    return {"path": os.path.abspath(path), "sha256": digest(path), **sizes}
 
 
 def _checked(path: str, options: CompareOptions) -> dict[str, Any]:

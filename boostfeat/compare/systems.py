@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from .comparison_options import PRESETS, CompareOptions, RowOptions
 LINEAR = "linear"  # boosting without trees
 BOOSTERS: dict[str, Level] = {"boost-local": "local", "boost-global": "global", LINEAR: "local"}
 METHODS = (*TUNERS, "mbr", *BOOSTERS)
+OnGraphs: TypeAlias = Callable[[Any, NBest, Run], Model]  # fits a tuner on the search graphs of a list
 BASE, INDUCED = "base", "induced"  # the list's own features; those that ``induce`` chooses for itself
 
 
@@ -248,21 +249,31 @@ def boost_options(system: System, options: CompareOptions, params: Mapping[str, 
 
 
 def fit(
-    system: System, dev: NBest, select: NBest, params: Mapping[str, Any], options: CompareOptions, *, threads: int = 1
+    system: System,
+    dev: NBest,
+    select: NBest,
+    params: Mapping[str, Any],
+    options: CompareOptions,
+    *,
+    threads: int = 1,
+    on_graphs: OnGraphs | None = None,
 ) -> Model:
-    """The system with these hyper-parameters; select chooses the round or epoch."""
+    """The system with these hyper-parameters; select chooses the round or epoch, on graphs the graphs do."""
     if system.level is not None:
         own = boost_options(system, options, params)
         return induce(dev, select, own, templates=system.templates, seed=options.seed, threads=threads)
     changes, row = split_changes(system)
     if row.online:
         raise InputError("online: expected a decoder to learn with, found lists; give --decode, or leave it out")
+    if row.graphs and on_graphs is None:
+        raise InputError("graphs: expected search graphs to tune on, found lists; 'replicate --graphs FILE' gives them")
     found = decoder_weights(dev) if row.init == "decoder" else None
     how: dict[str, Any] = {"seed": options.seed, "threads": threads, "gain": options.gain, "metric": options.metric}
     run = Run(**how, pick=row.pick, init=found[0] if found else None, allow_missing=True)  # compare looked at its lists
     params = {**changes, **params}
     if system.method != "mbr":
-        model: Model = tuner_class(system.method)(**params).fit(dev, select, run)
+        tuner = tuner_class(system.method)(**params)
+        model: Model = on_graphs(tuner, dev, run) if on_graphs else tuner.fit(dev, select, run)
         return model
     # PRO's model with its weights multiplied by the scale: p = softmax(score) is what MBR's expectation is under
     scale = params["scale"]
@@ -373,7 +384,16 @@ def search_plan(
     return Found(chosen, list(tried.values()), (first, *more), (*fitted.values(), *more))
 
 
-def fitted_here(fit_: Fit, dev: NBest, scorer: Scorer, options: CompareOptions, *, threads: int = 1) -> Fitted:
+def fitted_on_graphs(system: System, dev: NBest, select: NBest, options: CompareOptions, on_graphs: OnGraphs) -> Found:
+    """Fit a system on search graphs, run by run; it has nothing to choose."""
+    scorer, fits = Scorer(select), [Fit(system, {}, options.seed + r) for r in range(options.runs)]
+    runs = tuple(fitted_here(each, dev, scorer, options, on_graphs=on_graphs) for each in fits)
+    return Found({}, [{"params": {}, "select": runs[0].select}], runs, runs)
+
+
+def fitted_here(
+    fit_: Fit, dev: NBest, scorer: Scorer, options: CompareOptions, *, threads: int = 1, on_graphs: OnGraphs | None = None
+) -> Fitted:
     """Carry out a fit; ``scorer`` is that of select."""
     part, select = dev, scorer.nbest
     if fit_.fold >= 0:
@@ -383,7 +403,8 @@ def fitted_here(fit_: Fit, dev: NBest, scorer: Scorer, options: CompareOptions, 
         order = np.random.default_rng(fit_.seed).permutation(len(dev))
         part = dev.take(np.sort(order[: max(1, round(fit_.share * len(dev)))]))
     began = time.monotonic()
-    model = fit(fit_.system, part, select, fit_.params, replace(options, seed=fit_.seed), threads=threads)
+    own = replace(options, seed=fit_.seed)
+    model = fit(fit_.system, part, select, fit_.params, own, threads=threads, on_graphs=on_graphs)
     seconds = seconds_since(began)
     chosen = choose(fit_.system, model, scorer.nbest, threads=threads)
     return Fitted(model, scorer.score(chosen, options.metric).score, seconds)

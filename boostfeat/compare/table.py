@@ -14,7 +14,6 @@ from ..core.html import cell, title
 from ..core.html import table as html_table
 from ..metrics.metric import METRICS, Metric, shown
 from ..metrics.significance import (
-    TRIALS,
     approximate_randomisation,
     bootstrap_p,
     bootstrap_sums,
@@ -23,6 +22,7 @@ from ..metrics.significance import (
     shuffle_sums,
     stratified_sums,
 )
+from .comparison_options import CompareOptions
 from .intervals import intervals_html
 from .systems import System
 
@@ -48,22 +48,13 @@ class Rows:
         return {m.name: sums[..., end - m.width : end] for m, end in zip(self.metrics, ends, strict=True)}
 
 
-def tabulate(
-    systems: Sequence[System],
-    states: Mapping[str, Mapping[str, Any]],
-    rows: Mapping[str, Rows],
-    *,
-    metric: str,
-    baseline: str,
-    trials: int = TRIALS,
-    seed: int,
-) -> Results:
+def tabulate(systems: Sequence[System], states: Mapping[str, Any], rows: Mapping[str, Rows], options: CompareOptions) -> Results:
     """results.json: an object for each system, from what is kept of it (``states``) and the statistics of its choices on the
     reported lists: those of test, or select where there is none. Scores are means over runs; the interval and the tests of single
     outputs are of the first run. ``p_value`` and the interval are by the metric, ``p_values`` and ``confidences`` by all. What
     stands beside the scores is of the first list; of several, ``tests`` has it for each, and ``mean`` their mean scores.
     """
-    tested = {which: _tested(systems, own, metric=metric, baseline=baseline, trials=trials) for which, own in rows.items()}
+    tested = {which: _tested(systems, own, options) for which, own in rows.items()}
     reported = next(iter(rows))
     results = Results()
     for system in systems:
@@ -82,7 +73,7 @@ def tabulate(
             "active": state.get("active"),
             "trees": state["trees"],
             "epochs": state.get("epochs"),
-            "metric": metric,
+            "metric": options.metric,
             **{which: of.get(which) for which in LISTS},
             **(several if len(rows) > 1 else {}),
             "reported": reported,
@@ -90,7 +81,7 @@ def tabulate(
             **{key: state[key] for key in ("seconds", "search_seconds", "peak_mb")},
             "chosen": state["chosen"],
             "tried": state["tried"],
-            "runs": [{"seed": seed + r, **scores} for r, scores in enumerate(runs)],
+            "runs": [{"seed": options.seed + r, **scores} for r, scores in enumerate(runs)],
             "sd": sd,
             "model": state["models"][0] if state["models"] else None,
             "choice": state["choices"][0],
@@ -98,11 +89,12 @@ def tabulate(
     return results
 
 
-def _tested(systems: Sequence[System], rows: Rows, *, metric: str, baseline: str, trials: int) -> dict[str, dict[str, Any]]:
+def _tested(systems: Sequence[System], rows: Rows, options: CompareOptions) -> dict[str, dict[str, Any]]:
     """Return p-values against the baseline and confidence intervals of each system on a list, by the metric and by all.
 
     ``against`` has p by the metric against the decoder, the baseline, and for local trees against global ones of equal features.
     """
+    metric, baseline, trials = options.metric, options.baseline, options.trials
     sums = {system.name: bootstrap_sums(rows.of[system.name][0], trials=trials) for system in systems}
     by = next(m for m in rows.metrics if m.name == metric)
 

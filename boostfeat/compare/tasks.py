@@ -19,21 +19,22 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ..boosting.first_gradient import first_gradient
+from ..boosting.local import first_gradient
 from ..core.arrays import I64
 from ..core.errors import InputError
-from ..core.files import atomic_path, open_output, read_bytes
+from ..core.files import atomic_path, digest, digest_lines, open_output, read_bytes
 from ..core.strict_json import parse_json, read_json, write_json
 from ..features import FeaturePlan, Posterior
 from ..features.feature_maker import FeatureMaker
-from ..features.resource_options import ResourceFiles
+from ..features.resources import ResourceFiles
 from ..lists.choices import Scorer, decoder_choice, oracle_choice
 from ..lists.nbest import NBest
 from ..lists.store import read_store
 from ..metrics.bleu import HYP_LEN, REF_LEN, brevity_penalty, sum_stats
 from ..metrics.metric import Metric, metrics_of
 from ..model.model import Model
-from ..tuners.linear import fit_pro
+from ..tuners.base import Run
+from ..tuners.pro import Pro
 from .comparison_options import CompareOptions
 from .job_processes import Job
 from .systems import Fit, Fitted, Report, System, boost_options, choose, fitted_here
@@ -158,8 +159,8 @@ def code_digest() -> str:
     """Return a digest of this package and of what its numbers come from: other code is asked anew."""
     package = Path(__file__).parents[1]
     parts = [f"{name} {version(name)}" for name in VERSIONS]
-    parts += [f"{p.relative_to(package)} {hashlib.sha256(p.read_bytes()).hexdigest()}" for p in sorted(package.rglob("*.py"))]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    parts += [f"{p.relative_to(package)} {digest(p)}" for p in sorted(package.rglob("*.py"))]
+    return digest_lines(parts)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -221,7 +222,8 @@ def write_featurized(
         return
     plan, posterior = maker.plan(feature_set, min_count=options.min_count), None
     if any(maker.registry[entry.name].kind == "list" for entry in plan.entries):
-        linear = Model(fit_pro(nbest, gain=gain, seed=options.seed, threads=threads).weights)  # a better judge than its decoder
+        run = Run(seed=options.seed, threads=threads, gain=gain)
+        linear = Model(Pro().fit(nbest, None, run).weights)  # a better judge than its decoder
         posterior = Posterior(model=linear.to_json())
     gradient = partial(first_gradient, gain=gain, seed=options.seed, threads=threads)
     maker.learn(nbest, plan, posterior=posterior, gradient_of=gradient, to=path, keep=lambda learnt: learnt.save(plan_file))

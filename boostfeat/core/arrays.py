@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import lru_cache, reduce
 from itertools import pairwise
 from operator import add
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from .kernels import kernel
 
 T = TypeVar("T")
+U = TypeVar("U")
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -190,6 +192,25 @@ def in_threads(task: Callable[[Any], Any], items: Sequence[Any], threads: int) -
         with ThreadPoolExecutor(threads) as pool:
             return list(pool.map(task, items))
     return list(_pool(threads).map(task, items))
+
+
+def in_order(work: Callable[[T], U], items: Iterable[T], *, threads: int, ahead: int = 4) -> Iterator[U]:
+    """``map`` in threads, in order, that reads only some items ahead, so many for each thread."""
+    if threads == 1:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[U]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > ahead * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def in_ranges(task: Callable[[slice], T], n: int, threads: int) -> list[T]:

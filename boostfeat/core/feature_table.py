@@ -24,17 +24,6 @@ class FeatureTable:
     sparse: Any = None  # any scipy.sparse matrix [n, N]
     sparse_names: Sequence[str] = ()
 
-    def __post_init__(self) -> None:
-        width = 0 if self.sparse is None else self.sparse.shape[1]
-        for what, found, expected in (
-            ("names", len(self.names), self.x.shape[1]),
-            ("sparse names", len(self.sparse_names), width),
-            ("rows of sparse", len(self.x) if self.sparse is None else self.sparse.shape[0], len(self.x)),
-            ("distinct names", len(self._position), self.x.shape[1] + width),
-        ):
-            if found != expected:
-                raise ValueError(f"{what}: expected {expected}, found {found}")
-
     @cached_property
     def _position(self) -> dict[str, int]:
         return {name: j for j, name in enumerate((*self.names, *self.sparse_names))}

@@ -10,6 +10,7 @@ import hashlib
 import io
 import lzma
 import os
+import re
 import shutil
 import socket
 import stat
@@ -26,7 +27,7 @@ from typing import IO, Any, BinaryIO, NamedTuple, TypeVar, cast
 
 from .compression import COMPRESSORS, DECOMPRESSORS, check_growth
 from .errors import CANNOT_WRITE, FormatError, InputError, plain
-from .overwriting import on_read, on_write, refuse_links
+from .overwriting import check_mapped, on_read, on_write, refuse_links
 
 CHUNK_BYTES = 1 << 22
 LONGEST_LINE = 1 << 28  # bytes of a first line by which a format is recognised
@@ -302,6 +303,39 @@ def is_writable_target(path: str | Path) -> None:
         raise InputError(f"{target}: expected a writable folder, found one that is not; choose another output")
 
 
+def by_numbers(name: str) -> list[tuple[int, str]]:
+    """Return a key that orders names by their numbers: u2 before u10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]{1,18})", name)]
+
+
+def is_folder_name(path: str) -> bool:
+    """Tell whether a name is that of a folder to write: it ends as such names do."""
+    return path.endswith(os.sep)
+
+
+def is_new_folder(path: str) -> None:
+    """Raise now, before hours of work, if ``path`` cannot become a folder later: nothing in a folder is replaced."""
+    target = path.rstrip(os.sep)
+    if os.path.isdir(target) and not os.listdir(target):
+        return
+    if os.path.lexists(target):
+        found = "one with files in it" if os.path.isdir(target) else "a file"
+        raise InputError(f"-o {path}: expected a new folder, found {found}; remove it, or choose another output")
+    is_writable_target(target)
+
+
+@contextlib.contextmanager
+def new_folder(path: str) -> Iterator[Path]:
+    """A folder beside ``path``, for files to be written into, that becomes ``path`` when the block ends without error."""
+    is_new_folder(path)
+    target = Path(os.path.realpath(path))
+    with temporary_folder(target) as staging:
+        folder = staging / "parts"
+        folder.mkdir()
+        yield folder
+        os.replace(folder, target)
+
+
 def _cannot_write(path: str | Path, error: OSError) -> InputError:
     return InputError(f"{path}: cannot write: {_why(error)}; free some space or choose another output")
 
@@ -328,6 +362,7 @@ def atomic_path(path: str | Path) -> Iterator[str]:
         yield temporary
         os.fsync(held)
         os.chmod(temporary, _mode(target))
+        check_mapped()
         os.replace(temporary, target)
 
 

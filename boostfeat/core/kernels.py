@@ -12,15 +12,24 @@ threads run side by side. Callers pass arrays of one dtype and layout, read-only
 
 from __future__ import annotations
 
+import atexit
 import os
+import resource
+import shutil
+import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from numba import njit
-from numba.core import event
+
+SEAL = b"sums"  # what the checksum of a cache file begins with, behind the pickle that numba reads
+ROOM = 1 << 24  # bytes that the machine code of a command takes, and more
+BEGAN = time.time()
+UNKEPT: list[str] = []  # folders without room, where nothing is kept
 
 
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
@@ -31,45 +40,51 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
         compiled = njit(function, cache=True, nogil=True, **options)
     except RuntimeError:  # neither beside the module nor in the user's cache folder may anything be written
         return njit(function, nogil=True, **options)
-    if compiled is not function:  # which it is with NUMBA_DISABLE_JIT=1
-        _remove_useless(compiled.stats.cache_path, function.__code__.co_filename)
-    return compiled
+    if compiled is function or _is_kept(compiled.stats.cache_path, function.__code__.co_filename):
+        return compiled  # the function itself with NUMBA_DISABLE_JIT=1
+    UNKEPT.append(compiled.stats.cache_path)
+    return njit(function, nogil=True, **options)
 
 
 @cache
-def _remove_useless(folder: str, source: str) -> None:
-    """Remove files of numba's cache that are cut short, as after a power cut, or older than the module: numba may fail on them.
+def _is_kept(folder: str, source: str) -> bool:
+    """Tell whether machine code of a module is kept, or may be: where there is no room, numba would end the command.
 
-    All of them are pickles, which end in a full stop. Old ones may name classes that the module no longer has.
+    What is kept is checked, now and at the end: what this process compiles has its checksums then.
     """
-    for path in Path(folder).glob(f"{Path(source).stem}.*.nb[ic]"):
-        with suppress(OSError):
-            if not path.read_bytes().endswith(b".") or path.stat().st_mtime < Path(source).stat().st_mtime:
-                path.unlink()
+    with suppress(OSError):
+        changed = Path(source).stat().st_mtime
+
+        def check(since: float = 0.0) -> bool:
+            files = list(Path(folder).glob(f"{Path(source).stem}.*.nb[ic]"))
+            for path in files:
+                with suppress(OSError):
+                    if path.stat().st_mtime >= since:
+                        _check_file(path, changed)
+            return bool(files)
+
+        atexit.register(check, BEGAN)
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]  # -1: none
+        return check() or (shutil.disk_usage(folder).free > ROOM and not 0 <= limit < ROOM)
+    return True
 
 
-class _Listener(event.Listener):
-    """Calls a function when numba compiles something for the first time in this process."""
+def _check_file(path: Path, changed: float) -> None:
+    """Remove a file of numba's cache that is damaged, as after a power cut, or older than the module.
 
-    was_told = False
-
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell = tell
-
-    def on_start(self, event: Any) -> None:
-        if not _Listener.was_told:
-            _Listener.was_told = True
-            self._tell()
-
-    def on_end(self, event: Any) -> None:
-        pass
-
-
-if hasattr(os, "register_at_fork"):  # a fork's caller has told, or will
-    os.register_at_fork(after_in_child=lambda: setattr(_Listener, "was_told", True))
+    All of them are pickles, which end in a full stop; what comes after it is not read. A checksum is put there: machine
+    code with other bytes would end the process. Old files may name classes that the module no longer has.
+    """
+    is_new = path.stat().st_mtime >= changed
+    with open(path, "r+b" if os.access(path, os.W_OK) else "rb") as file:
+        data = file.read()
+        if data[-8:].startswith(SEAL):
+            is_whole = data[-8:] == _seal(data[:-8])
+        elif is_whole := is_new and data.endswith(b"."):
+            os.pwrite(file.fileno(), _seal(data), len(data))  # others who check now write the same bytes
+    if not (is_new and is_whole):
+        path.unlink()
 
 
-def when_compiling(tell: Callable[[], None]) -> AbstractContextManager[Any]:
-    """Call ``tell`` inside the block when the first kernel is compiled that is not in numba's cache."""
-    told: AbstractContextManager[Any] = event.install_listener("numba:compile", _Listener(tell))
-    return told
+def _seal(content: bytes) -> bytes:
+    return SEAL + crc32(content).to_bytes(4, "little")

@@ -162,7 +162,7 @@ def same(cls: type, name: str, default: Any = MISSING, **changes: Any) -> Any:
     return field(default=there.default if default is MISSING else default, metadata={"option": replace(there, **changes)})
 
 
-def _part(f: Field[Any]) -> Any:
+def part_of(f: Field[Any]) -> Any:
     """Return the dataclass of a field that is a part, else None."""
     return f.default_factory if isinstance(f.default_factory, type) and is_dataclass(f.default_factory) else None
 
@@ -173,7 +173,7 @@ def options_of(cls: Any) -> tuple[Option, ...]:
     inherited = {f.name for base in cls.__bases__ if is_dataclass(base) for f in fields(base)}
     out: list[Option] = []
     for f in sorted(fields(cls), key=lambda f: f.name in inherited):
-        if (part := _part(f)) is not None:
+        if (part := part_of(f)) is not None:
             out += options_of(part)
         elif "option" in f.metadata:
             out.append(replace(f.metadata["option"], field=f.name, kind=str(f.type), default=f.default))
@@ -181,48 +181,10 @@ def options_of(cls: Any) -> tuple[Option, ...]:
 
 
 @cache
-def method_options(cls: Any) -> tuple[Option, ...]:
-    """Return the options of all methods of a dataclass (``methods``): one of each name, which says what methods have it."""
-    declared = next((f.metadata for f in fields(cls) if "methods" in f.metadata), None)
-    if declared is None:
-        return ()
-    classes, found = declared["methods"], dict[str, Option]()
-    having: dict[str, list[str]] = {}
-    for method, o in ((method, o) for method, kind in classes.items() for o in options_of(kind)):
-        having.setdefault(o.name, []).append(method)
-        if o.name not in found or (found[o.name].rare and not o.rare):
-            found[o.name] = o
-    if not declared["are_flags"]:
-        return tuple(replace(o, rare=True) for o in found.values())
-    if len(classes) == 1:
-        values = _values(declared["defaults"])
-        return tuple(replace(o, default=values.get(o.field, o.default)) for o in found.values())
-    some = {name: f" ({', '.join(of)})" for name, of in having.items() if len(of) < len(classes)}
-    return tuple(replace(o, help=titled(o) + some.get(o.name, ""), symbol="", default=None) for o in found.values())
-
-
-def _values(options: Any) -> dict[str, Any]:
-    """Return the values of an instance and of its parts by field."""
-    if options is None:
-        return {}
-    own = {f.name: getattr(options, f.name) for f in fields(options)}
-    return {**own, **{name: value for part in own.values() if is_dataclass(part) for name, value in _values(part).items()}}
-
-
-@cache
 def named(cls: Any) -> Mapping[str, Option]:
     """Return options by the name of their field and by the name that people type, which comes first."""
     options = options_of(cls)
     return {**{o.field: o for o in options}, **{o.name: o for o in options}}
-
-
-def made(cls: Any, used: Mapping[str, Any], **more: Any) -> Any:
-    """Return an instance of a dataclass and of its parts from values by the names that people type."""
-    own = {o.field: used[o.name] for o in options_of(cls) if o.name in used}
-    of_methods = {o.name: used[o.name] for o in method_options(cls) if o.name in used}
-    values = {f.name: of_methods for f in fields(cls) if "methods" in f.metadata}
-    values |= {f.name: made(part, used) for f in fields(cls) if (part := _part(f)) is not None}
-    return cls(**values, **{f.name: own[f.name] for f in fields(cls) if f.name in own and "option" in f.metadata}, **more)
 
 
 def check(options: Any) -> None:
@@ -237,8 +199,21 @@ def check(options: Any) -> None:
             raise OptionError(o, problem)
 
 
-def typed(cls: type, settings: Iterable[str], also: Iterable[str] = ()) -> dict[str, Any]:
-    """Return values by field from texts NAME=VALUE; an error about an unknown name lists the options, and ``also`` others."""
+class Checked:
+    """A dataclass of options that are checked when they are made."""
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+NOTHING: Mapping[str, Any] = {}
+
+
+def typed(cls: type, settings: Iterable[str], also: Iterable[str] = (), *, given: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
+    """Return values by field from texts NAME=VALUE; an error about an unknown name lists the options, and ``also`` others.
+
+    What would do nothing is refused, also of the values that flags have ``given``.
+    """
     options = options_of(cls)
     values = {o.name: o for o in options}
     found = read_settings(options, settings)
@@ -246,7 +221,31 @@ def typed(cls: type, settings: Iterable[str], also: Iterable[str] = ()) -> dict[
     if unknown:
         names = ", ".join(name.replace("_", "-") for name in dict.fromkeys([*values, *also]))
         raise InputError(f"--set {unknown[0].replace('_', '-')}: there is no such setting; choose from {names}")
+    refuse_idle(options, {**given, **found})
     return {values[name].field: value for name, value in found.items()}
+
+
+def refuse_idle(options: Iterable[Option], used: Mapping[str, Any]) -> None:
+    """Raise for an option that does nothing: nothing that it needs is given, or something that takes its place."""
+    defaults, typed = {o.name: o.default for o in options}, {o.name: o.typed_name for o in options}
+    for o in (o for o in options if o.name in used):
+        needs = [need for need in o.needs if need.partition("=")[0] in typed]  # a command may lack some
+        if needs and not any(_is_met(need, {**defaults, **used} if "=" in need else used) for need in needs):
+            raise InputError(f"{o.typed_name} does nothing without {' or '.join(_shown(n, typed) for n in needs)}; leave it out")
+        for other in o.without:
+            if _is_met(other, used):
+                raise InputError(f"{o.typed_name} does not go with {_shown(other, typed)}; leave one of them out")
+
+
+def _is_met(need: str, values: Mapping[str, Any]) -> bool:
+    name, equals, wanted = need.partition("=")
+    value = values.get(name)
+    return value == wanted if equals else value not in (None, REQUIRED, ()) and value is not False
+
+
+def _shown(need: str, typed: Mapping[str, str]) -> str:
+    name, equals, value = need.partition("=")
+    return f"{typed[name]} {value}" if equals else typed[name]
 
 
 def read_settings(options: Iterable[Option], settings: Iterable[str]) -> dict[str, Any]:
@@ -281,30 +280,6 @@ def changed(options: T, changes: Mapping[str, Any]) -> T:
 
     result: T = part(options)
     return result
-
-
-def describe(options: Iterable[Option]) -> list[tuple[str, str]]:
-    """Return (name, help) of options: what each is, the paper's symbol, and in brackets its default and what it takes."""
-    out = []
-    for o in options:
-        takes = ", ".join(o.choices) or (o.expected if o.has_bounds else "")
-        notes = "; ".join(note for note in (default_text(o), takes) if note)
-        out.append((o.name.replace("_", "-"), titled(o) + (f"  [{notes}]" if notes else "")))
-    return out
-
-
-def default_text(o: Option) -> str:
-    """Return the default as people type it; nothing where there is none."""
-    if o.default in (None, (), "") or o.default is MISSING:
-        return ""
-    if isinstance(o.default, bool):
-        return "yes" if o.default else "no"
-    return f"{o.default:g}" if isinstance(o.default, float) else str(o.default)
-
-
-def titled(o: Option) -> str:
-    """Return the help with the paper's symbol."""
-    return f"{o.help} ({o.symbol})" if o.symbol else o.help
 
 
 def comma_list(text: str | None) -> tuple[str, ...]:

@@ -1,15 +1,17 @@
 """Rules of overwriting: never an input of the command; a file of another kind, known by its first bytes, only when told to.
 
-Inside ``guarded`` every file that is opened for reading is told to ``on_read``, every file that is about to be replaced to
-``on_write``. Files count as one where they are one on disk, whatever names and links lead there. Library calls are not guarded:
-a program may write what it has read.
+Inside ``guarded`` every file that is opened for reading is told to ``on_read`` (one that is mapped to ``on_map``),
+every file that is about to be replaced to ``on_write``. Files count as one where they are one on disk, whatever names
+and links lead there. Library calls are not guarded: a program may write what it has read.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
+import signal
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -48,6 +50,7 @@ class _Guard:
         self.own = [os.path.realpath(path) for path in outputs]
         self.read: dict[tuple[int, int], str] = {}
         self.inputs: set[tuple[int, int]] = set()  # named by the person: nothing of these is the command's own
+        self.mapped: dict[str, tuple[int, ...]] = {}  # what they are on disk
         self.named = {os.path.abspath(path) for path in outputs} | {os.path.dirname(os.path.abspath(path)) for path in outputs}
 
 
@@ -56,14 +59,20 @@ _now: _Guard | None = None  # not a context variable: files are read in threads 
 
 @contextlib.contextmanager
 def guarded(inputs: Iterable[str], outputs: Iterable[str]) -> Iterator[None]:
-    """Inside the block, outputs replace nothing that is read; raises at once where an output is one of the inputs."""
+    """Inside the block, outputs replace nothing that is read; raise at once where an output is one of the inputs.
+
+    At its end, raise where a file was written to while it was mapped, whatever came of that.
+    """
     global _now
     before, _now = _now, _Guard(list(outputs))
     try:
         for path in inputs:
             on_read(path)
         _now.inputs = set(_now.read)
-        yield
+        try:
+            yield
+        finally:
+            check_mapped()
     finally:
         _now = before
 
@@ -74,6 +83,51 @@ def on_read(path: str | Path) -> None:
         if file in _now.outputs:
             raise _replaced(_now.outputs[file], path)
         _now.read[file] = str(path)
+
+
+def on_map(path: str | Path) -> None:
+    """Remember a mapped file, of which later reads are what the disk has then. Raise where it is another by now."""
+    on_read(path)
+    if _now is not None:
+        where = os.path.abspath(path)
+        if not _now.mapped:
+            ctypes.CDLL(None).signal(signal.SIGBUS, _END)
+        if _now.mapped.setdefault(where, _version(where)) != _version(where):
+            raise _changed(where)
+
+
+def check_mapped() -> None:
+    """Raise where a mapped file was written to. One that was replaced by another stays as it was for its reader."""
+    for path, (*file, size, time) in _now.mapped.items() if _now is not None else ():
+        *now, size_now, time_now = _version(path)
+        if now == file and (size_now, time_now) != (size, time):
+            raise _changed(path)
+
+
+def _version(path: str) -> tuple[int, ...]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return 0, 0, 0, 0
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _changed(path: str) -> InputError:
+    found = "found that it was changed while it was read"
+    return InputError(f"{path}: expected a file that stays as it is, {found}; run the command again")
+
+
+def _end(number: int) -> None:
+    """End where a mapped file was cut: what reads behind its end cannot go on."""
+    try:
+        check_mapped()
+    except InputError as error:
+        os.write(2, f"boostfeat: {error}\n".encode(errors="backslashreplace"))
+        os._exit(2)
+    os._exit(128 + number)
+
+
+_END = ctypes.CFUNCTYPE(None, ctypes.c_int)(_end)  # as the system calls it
 
 
 def on_write(path: str | Path) -> None:

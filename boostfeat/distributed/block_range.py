@@ -11,13 +11,13 @@ from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 from operator import add
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..boosting.boost_options import BoostOptions
+from ..boosting.record import scores_of, tree_scores
 from ..boosting.round_loss import RoundLoss, Standing
-from ..boosting.stopping import scores_of, tree_scores
 from ..core.arrays import F64, I64
 from ..core.feature_table import FeatureTable
 from ..lists.choices import best_choice
@@ -40,15 +40,30 @@ def in_order(numbers: Any) -> Any:
     return reduce(add, numbers, 0.0)
 
 
+class Place(NamedTuple):
+    """The place of consecutive blocks in a corpus that the worker does not see."""
+
+    first: int  # sentence
+    first_hyp: int
+    units: I64  # of its units in the order of their first use, the numbers in the corpus
+    host: I64  # of each, the number of the part that has its row
+
+
 class BlockRange(Standing):
     """Consecutive blocks of a corpus, and the scores of their hypotheses under the model so far."""
 
-    def __init__(self, corpus: NBest, ptr: I64, number: int, options: BoostOptions | None) -> None:
-        """``ptr``: offsets of its blocks among the sentences of the corpus; its number among all parts."""
+    def __init__(self, lists: NBest, ptr: I64, number: int, options: BoostOptions | None, place: Place | None = None) -> None:
+        """``ptr``: offsets of its blocks among the sentences of the lists; its number among all parts.
+
+        The lists are the corpus, or sentences of it, where ``place`` says where the blocks are in the corpus.
+        """
         self.number, self.options = number, options
-        self.first, self.first_hyp = int(ptr[0]), int(corpus.hyp_ptr[ptr[0]])
-        self.nbest, self.units = corpus.run(self.first, int(ptr[-1]))
-        self.blocks = ptr - self.first
+        self.nbest, self.units = lists.run(int(ptr[0]), int(ptr[-1]))
+        self.blocks, self.host = ptr - ptr[0], None if place is None else place.host
+        if place is None:
+            self.first, self.first_hyp = int(ptr[0]), int(lists.hyp_ptr[ptr[0]])
+        else:
+            self.first, self.first_hyp, self.units = place.first, place.first_hyp, place.units
         self._drawn: tuple[PairOptions, Any] | None = None
         if options is not None:
             self.space = UnitSpace.of(self.nbest, options.level)

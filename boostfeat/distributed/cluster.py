@@ -15,8 +15,8 @@ from threadpoolctl import threadpool_limits
 from ..boosting.boost import Engine, run_rounds
 from ..boosting.boost_options import BoostOptions
 from ..boosting.local import Local
-from ..boosting.record import Callback
-from ..boosting.selection.trials import Step, Tell, Trial, Trials
+from ..boosting.record import Callback, Record
+from ..boosting.selection.trials import Trial, Trials
 from ..core.arrays import I64, sum_in_order
 from ..core.processes import give_back
 from ..lists.choices import Scorer
@@ -39,15 +39,14 @@ class ClusterFits:
     def __init__(self, workers: Workers) -> None:
         self.workers = workers
 
-    def results(self, trials: Trials, task: Callable[[int, Trial, int, Step], T], told: tuple[str, int, Tell | None]) -> list[T]:
+    def results(self, trials: Trials, task: Callable[[Trial], T], what: str, steps: int) -> list[T]:
         """Return results of the task for each trial, of which every worker runs some as a whole."""
-        what, steps, tell = told
         n = len(trials)
         threads = max(1, sum(int(worker["nthreads"]) for worker in self.workers.members.values()) // n)
 
         def done(ended: int) -> None:
-            if tell:
-                tell(what, ended * steps, n * steps)
+            if trials.tell and steps:
+                trials.tell(what, ended * steps, n * steps)
 
         return self.workers.results([(run_trial, task, k, threads, trials.dev, trials.select) for k in range(n)], done)
 
@@ -76,18 +75,16 @@ class ClusterFits:
         while True:
             try:
                 engine: Engine = kind(self.workers, dev, options, seed=how["seed"])
-                return run_rounds(engine, select, options, so_far=latest, callback=report, **how)
+                return run_rounds(engine, Record(options, select, so_far=latest, callback=report, **how))
             except WorkerLostError as lost:
                 done = f"after round {latest.history[-1]['round']}" if latest else "from the start"
                 self.workers.heal(lost, done)
 
 
-def run_trial(
-    task: Callable[[int, Trial, int, Step], T], k: int, threads: int, dev: Source | NBest, select: Source | NBest | None
-) -> T:
+def run_trial(task: Callable[[Trial], T], k: int, threads: int, dev: Source | NBest, select: Source | NBest | None) -> T:
     """Run the task of a trial on a worker."""
     with threadpool_limits(1, "blas"):
-        result = task(k, Trials(opened(dev), opened(select)).trial(k), threads, lambda: None)
+        result = task(Trials(opened(dev), opened(select)).trial(k, threads=threads))
     give_back()
     return result
 

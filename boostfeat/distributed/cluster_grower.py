@@ -11,8 +11,7 @@ from ..core.arrays import F64
 from ..core.errors import InputError
 from ..core.printed_numbers import Precision
 from ..trees.binning import Borders, borders_of
-from ..trees.growing import Split, fit_leaves
-from ..trees.growing_kernels import grid_step
+from ..trees.growing import Split, fit_leaves, grid_step
 from ..trees.tree import Tree
 from ..trees.tree_options import TreeOptions
 from .block_range import BlockRange

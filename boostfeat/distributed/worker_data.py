@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib.metadata import version
 from itertools import pairwise
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -18,20 +19,20 @@ import numpy as np
 
 from .. import __version__
 from ..boosting.boost_options import BoostOptions
-from ..core.arrays import F64, I32, I64, block_ptr, in_threads, offsets
+from ..core.arrays import F64, I32, I64, Array, block_ptr, first_use_order, in_threads, offsets
 from ..core.errors import InputError
 from ..core.printed_numbers import Precision
 from ..lists.feature_range import learnable
+from ..lists.merging import at_columns, stack
 from ..lists.nbest import NBest
-from ..lists.precision import precision_of
-from ..lists.store import read_store
+from ..lists.precision import KEY, precision_of, with_precision
+from ..lists.store import parts_of, read_store
 from ..losses.line_search import minimise_ray
 from ..losses.pairwise import add_up, step_penalty
 from ..trees.binning import Bins, Borders, value_masses
-from ..trees.growing import Grower, Split
-from ..trees.growing_kernels import on_grid, sums
+from ..trees.growing import Grower, Split, on_grid, sums
 from ..trees.tree import Tree, leaf_outputs
-from .block_range import BlockRange, RayAt, Start
+from .block_range import BlockRange, Place, RayAt, Start
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,6 +51,17 @@ class Share(NamedTuple):
     first: int  # number of its parts among all
     parts: I64  # offsets of all parts of the workers among the sentences
     threads: int
+    places: list[Place] | None = None  # of its parts, where the worker does not see the corpus
+
+    def placed(self, corpus: NBest, host: Array) -> Share:
+        """Return the share with what the corpus says of its parts; ``host`` is that of each unit."""
+        places = []
+        for blocks in self.blocks:
+            first_hyp, end = corpus.hyp_ptr[blocks[[0, -1]]].tolist()
+            start, stop = corpus.unit_ptr[[first_hyp, end]].tolist()
+            units = first_use_order(corpus.unit_idx[start:stop], corpus.n_units)[0]
+            places.append(Place(int(blocks[0]), first_hyp, units, host[units].astype(np.int64)))
+        return self._replace(places=places)
 
 
 def shares_of(n_sentences: int, threads: Sequence[int]) -> list[Share]:
@@ -65,16 +77,21 @@ def shares_of(n_sentences: int, threads: Sequence[int]) -> list[Share]:
     return [Share(k, parts, first[k], starts, threads[k]) for k, parts in enumerate(blocks)]
 
 
-class Source(NamedTuple):
-    """A store that workers open themselves."""
+def hosts_of(corpus: NBest, parts: I64) -> Array:
+    """[V] of each unit the first part that has it; ``parts`` are the offsets of parts among the sentences."""
+    host = np.full(corpus.n_units, -1, np.int16)  # there are no more parts than blocks
+    cuts = corpus.unit_ptr[corpus.hyp_ptr[parts]].tolist()
+    for number in reversed(range(len(parts) - 1)):
+        host[corpus.unit_idx[cuts[number] : cuts[number + 1]]] = number
+    return host
+
+
+class StoreFile(NamedTuple):
+    """A store that a worker opens itself."""
 
     path: str
-    size: int  # of the file, in bytes
-
-    @classmethod
-    def of(cls, path: str) -> Source:
-        where = os.path.abspath(path)
-        return cls(where, os.path.getsize(where))
+    size: int  # in bytes
+    sentences: int
 
     def open(self) -> NBest:
         """Open it on a worker, in a task."""
@@ -87,7 +104,35 @@ class Source(NamedTuple):
             )
         if (found := os.path.getsize(self.path)) != self.size:
             raise InputError(f"{self.path}: expected {self.size} bytes on {who}, found {found}; give all workers the same store")
-        return learnable(read_store(self.path))
+        return read_store(self.path)
+
+
+class Source(NamedTuple):
+    """A list that workers open themselves: a store, or the parts of one, of which a worker opens those with its sentences."""
+
+    files: tuple[StoreFile, ...]
+    like: NBest | None = None  # the list without sentences, where it has several parts: names and what is told of all of them
+
+    @classmethod
+    def of(cls, path: str, nbest: NBest) -> Source:
+        """Return the list of this name, which is here already."""
+        parts = [os.path.abspath(part) for part in parts_of(path)] or [os.path.abspath(path)]
+        sizes = [len(nbest)] if len(parts) == 1 else [len(read_store(part)) for part in parts]
+        files = tuple(StoreFile(part, os.path.getsize(part), n) for part, n in zip(parts, sizes, strict=True))
+        like = nbest[:0] if KEY in nbest.meta else replace(nbest[:0], meta=with_precision(nbest).meta)
+        return cls(files, like if len(files) > 1 else None)
+
+    def open(self, sentences: tuple[int, int] | None = None) -> NBest:
+        """Open it on a worker: a file as a whole, of several the sentences from the first to before the second, or all."""
+        if self.like is None:
+            return learnable(self.files[0].open())
+        ends = np.cumsum([file.sentences for file in self.files]).tolist()
+        first, last = sentences or (0, ends[-1])
+        held = [(file, end) for file, end in zip(self.files, ends, strict=True) if end > first and end - file.sentences < last]
+        lists, start = stack([file.open() for file, _ in held]), held[0][1] - held[0][0].sentences
+        lists = at_columns(lists, self.like.unit_names, self.like.extra_names, self.like.sparse_names)
+        lists = replace(lists, meta=self.like.meta, quality=replace(lists.quality, unit=self.like.quality.unit))
+        return learnable(lists if (first, last) == (start, held[-1][1]) else lists[first - start : last - start])
 
 
 class WorkerData:
@@ -95,9 +140,14 @@ class WorkerData:
 
     def __init__(self, nbest: NBest, options: BoostOptions | None, *, share: Share) -> None:
         self.options, self.threads, self.share = options, share.threads, share
-        self._corpus = nbest
-        numbers = range(len(share.blocks))
-        self.parts = in_threads(lambda k: BlockRange(nbest, share.blocks[k], share.first + k, options), numbers, len(numbers))
+        self._lists = nbest  # the corpus, or the sentences of the share
+        first = share.blocks[0][0] if share.places else 0
+
+        def part(k: int) -> BlockRange:
+            place = share.places[k] if share.places else None
+            return BlockRange(nbest, share.blocks[k] - first, share.first + k, options, place)
+
+        self.parts = in_threads(part, range(len(share.blocks)), len(share.blocks))
         self._network: Any = None
 
     def each(
@@ -116,13 +166,9 @@ class WorkerData:
         if self.options is None or self.options.level == "global" or len(self.share.parts) == 2:
             self.each(BlockRange.settle, None)
             return
-        corpus = self._corpus
-        host = np.full(corpus.n_units, -1, np.int16)  # there are no more parts than blocks
-        cuts = corpus.unit_ptr[corpus.hyp_ptr[self.share.parts]].tolist()
-        for number in reversed(range(self.parts[-1].number + 1)):
-            host[corpus.unit_idx[cuts[number] : cuts[number + 1]]] = number
+        known = None if self.share.places else hosts_of(self._lists, self.share.parts[: self.parts[-1].number + 2])
         for part in self.parts:
-            part.settle(host[part.units].astype(np.int64))
+            part.settle(part.host if known is None else known[part.units].astype(np.int64))
 
     def prepare_rows(self, names: Sequence[str]) -> tuple[list[str], int]:
         """Put the rows of all parts side by side. Returns their features and number."""
@@ -137,12 +183,12 @@ class WorkerData:
 
     def _corpus_rows(self) -> F64 | None:
         """The rows as a part of the store, where they follow each other there: stores number units by their first use."""
-        if self.options is None or self.options.level == "global":
+        if self.options is None or self.options.level == "global" or self.share.places:
             return None
         rows = _joined([part.mine(part.units) for part in self.parts])
         if not len(rows) or rows[-1] - rows[0] + 1 != len(rows) or (np.diff(rows) != 1).any():
             return None
-        return self._corpus.X[rows[0] : rows[-1] + 1]
+        return self._lists.X[rows[0] : rows[-1] + 1]
 
     def masses(self, first: int, last: int) -> list[tuple[F64, F64]]:
         """Distinct values of some features and their occurrences."""
@@ -151,7 +197,7 @@ class WorkerData:
 
     def precision(self) -> list[Precision]:
         """Return the precision of the rows' features in the whole corpus."""
-        return precision_of(self._corpus, self._names)
+        return precision_of(self._lists, self._names)
 
     def code_rows(self, given: Sequence[Borders] | None, seed: int, machines: int) -> list[Borders]:
         """Code the rows by the borders of the whole corpus (found here where these are all) and make LightGBM's dataset.
@@ -278,16 +324,17 @@ _SHARDS: dict[str, tuple[ThreadPoolExecutor, Any]] = {}  # of each run, with the
 _USED: dict[str, float] = {}  # when each was last called
 
 
-def opened(lists: Source | NBest | None) -> Any:
+def opened(lists: Source | NBest | None, sentences: tuple[int, int] | None = None) -> Any:
     """Return lists as a worker has them: those of a store are opened, others were sent."""
-    return lists.open() if isinstance(lists, Source) else lists
+    return lists.open(sentences) if isinstance(lists, Source) else lists
 
 
 def load(key: str, make: Any, lists: Source | NBest, *arguments: Any, share: Share) -> dict[str, str]:
     """Make the shard of a run on this worker. Returns the versions of what has to be the same everywhere."""
     for old in [old for old, used in _USED.items() if time.monotonic() - used > _IDLE]:
         drop(old)
-    thread, nbest = ThreadPoolExecutor(1, thread_name_prefix="shard"), opened(lists)
+    own = int(share.blocks[0][0]), int(share.blocks[-1][-1])
+    thread, nbest = ThreadPoolExecutor(1, thread_name_prefix="shard"), opened(lists, own)
     _SHARDS[key] = thread, thread.submit(lambda: make(nbest, *arguments, share=share)).result()
     _USED[key] = time.monotonic()
     return versions()

@@ -21,7 +21,7 @@ from ..core.errors import InputError, counted
 from ..lists.nbest import NBest
 from ..tuners.linear import LinearPart
 from .block_range import BlockRange
-from .worker_data import Source, WorkerData, call, drop, free_port, load, shares_of, versions
+from .worker_data import Source, WorkerData, call, drop, free_port, hosts_of, load, shares_of, versions
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,6 +39,9 @@ _QUIET = {  # a local cluster looks at itself a hundred times a second, which co
 _NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 _RESTART = 30.0  # seconds that workers get, at least, to start again in
 _LONGEST = 60  # times the timeout: no call takes longer
+_BUSY = "600s"  # that a connection waits for a process that has no time to read; who is gone is seen otherwise
+_CODE = ("boostfeat.distributed.cluster_tuning", "boostfeat.boosting.induce")  # that workers run
+_LOSSES = 3  # times that workers are lost at the same place
 
 
 class WorkerLostError(RuntimeError):
@@ -66,6 +69,7 @@ def connected(
         # a local cluster would give up a worker that takes longer to restart, nanny and all
         settings = {
             "distributed.comm.timeouts.connect": timeout,
+            "distributed.comm.timeouts.tcp": _BUSY,
             "distributed.deploy.lost-worker-timeout": 600,
             "distributed.nanny.pre-spawn-environ": _ENVIRONMENT,
             **_QUIET,
@@ -135,6 +139,13 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _scheduler_is_gone() -> InputError:
+    return InputError(
+        "--set scheduler: expected the scheduler to answer, found it gone; start it again, and then the command "
+        "(induce goes on with --resume)"
+    )
+
+
 def flat(answers: Iterable[list[Any]]) -> list[Any]:
     return [item for items in answers for item in items]
 
@@ -155,9 +166,11 @@ class Workers:
         self.client, self.timeout, self.say = client, timeout, say
         self._key, self._seen = "", {}  # type: tuple[str, dict[str, tuple[float, float]]]
         self._waiting: list[tuple[Any, ...]] = []
-        self._stores: list[tuple[NBest, Any]] = list(stores)
+        self._stores = list(stores)
         self._sent: list[tuple[NBest, Any]] = []  # lists, and Dask's names of them
         self._pool = ThreadPoolExecutor(8)
+        self._lost = "", 0  # what was done when workers were lost, and how often
+        self._imported: list[str] = []  # workers that have the code
         self.members = self._wait_for(workers or 1, workers)  # by address, in the order of their blocks
         self.holders: list[str] = []  # those that have a shard of the run
 
@@ -175,9 +188,21 @@ class Workers:
         try:
             yield
         except (OSError, CancelledError):  # also where it does not answer in time
+            raise _scheduler_is_gone() from None
+
+    @staticmethod
+    def _result(future: Any) -> Any:
+        """Return what a call has given; Dask cancels all when it loses its scheduler."""
+        try:
+            return future.result()
+        except CancelledError:
+            raise _scheduler_is_gone() from None
+        except RuntimeError as error:
+            if "deserialization of the task graph" not in str(error):
+                raise
             raise InputError(
-                "--set scheduler: expected the scheduler to answer, found it gone; start it again, and then the command "
-                "(induce goes on with --resume)"
+                "--set scheduler: expected a scheduler that knows boostfeat, found one that cannot read what is sent; start it "
+                "in the same environment as the workers"
             ) from None
 
     def _wait_for(
@@ -221,6 +246,12 @@ class Workers:
 
     def heal(self, lost: WorkerLostError, done: str) -> None:
         """Go on with the workers that are left, each in a fresh process: LightGBM waits for a dead peer for ever."""
+        self._lost = done, (self._lost[1] if self._lost[0] == done else 0) + 1
+        if self._lost[1] == _LOSSES:
+            raise InputError(
+                f"--engine dask: {lost}; workers were lost {_LOSSES} times {done}: do they have memory enough? "
+                "(induce goes on with --resume)"
+            )
         self.say(f"{lost}; workers start again")
         present = self._present()
         left = {a: w for a, w in self.members.items() if a in present}
@@ -251,9 +282,12 @@ class Workers:
         self._sent.append((nbest, self._awaited(self.client.scatter, bare, workers=list(self.members), hash=False)))
         return self._sent[-1][1]
 
+    def _stores_of(self, nbest: NBest) -> Source | None:
+        return next((source for known, source in self._stores if known is nbest), None)
+
     def is_store(self, nbest: NBest) -> bool:
         """Tell whether workers open the list themselves."""
-        return any(known is nbest for known, _ in self._stores)
+        return self._stores_of(nbest) is not None
 
     def results(self, calls: Sequence[tuple[Any, ...]], done: Callable[[int], None] = lambda _: None) -> list[Any]:
         """Return results of calls, function and arguments, of any workers; those that a lost worker had are made again.
@@ -263,15 +297,27 @@ class Workers:
         results = dict[int, Any]()
         while len(results) < len(calls):
             try:
+                self._import()
                 left = [k for k in range(len(calls)) if k not in results]
                 futures = {self._submit(calls[k], list(self.members)): k for k in left}
                 while futures:
                     for future in self._ended(futures):
-                        results[futures.pop(future)] = future.result()
+                        results[futures.pop(future)] = self._result(future)
                         done(len(results))
             except WorkerLostError as lost:
                 self.heal(lost, f"with {len(results)} of {counted(len(calls), 'fit')} done")
         return [results[k] for k in range(len(calls))]
+
+    def _import(self) -> None:
+        """Let workers import their code, in threads: a call's own imports would keep its worker from giving signs of life."""
+        if self._imported == list(self.members):
+            return
+        calls = [(import_module, name) for name in _CODE]
+        futures = [self._submit(call, [address]) for address in self.members for call in calls]
+        while futures:
+            ended = self._ended(futures)
+            futures = [future for future in futures if future not in ended]
+        self._imported = list(self.members)
 
     def _submit(self, call: tuple[Any, ...], addresses: list[str], **named: Any) -> Any:
         function, *arguments = (self.handle(item) if isinstance(item, NBest) else item for item in call)
@@ -289,15 +335,19 @@ class Workers:
     def load(self, make: Any, nbest: NBest, *arguments: Any, most: int | None = None) -> None:
         """Make the shards of workers, or of so many at most: consecutive blocks, about as many sentences each."""
         self.holders = list(self.members)[: min(most or len(self.members), len(block_ptr(len(nbest))) - 1)]
+        self._import()
         self._key, self._waiting = uuid.uuid4().hex, []
         shares = shares_of(len(nbest), [int(self.members[address]["nthreads"]) for address in self.holders])
+        if (source := self._stores_of(nbest)) and source.like is not None and len(shares) > 1:
+            host = hosts_of(nbest, shares[0].parts)
+            shares = [share.placed(nbest, host) for share in shares]
         call = load, self._key, make, nbest, *arguments
         futures = {
             self._submit(call, [address], share=share): address for address, share in zip(self.holders, shares, strict=True)
         }
         while futures:
             for future in self._ended(futures):
-                address, theirs = futures.pop(future), future.result()
+                address, theirs = futures.pop(future), self._result(future)
                 if theirs != versions():
                     raise InputError(
                         f"worker {address}: expected the versions of the driver ({versions()}), found {theirs}; install the same"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -84,7 +83,8 @@ def export(
         if check is not None:
             check = replace(check, near=near_thresholds(model, context.rows))
         if is_stream:
-            _copy(written[0], str(out))
+            with open_output(out) as stream:
+                stream.write(written[0].read_bytes())
             return [str(out)], check
         places = [final.parent / path.relative_to(staging) for path in written]
         context.tell(contents(model, target, context))
@@ -120,11 +120,6 @@ def is_ours(path: Path) -> bool:
         head = file.read(4096)
         return not head or b"boostfeat" in head
     return False
-
-
-def _copy(path: Path, out: str) -> None:
-    with open(path, "rb") as source, open_output(out) if out == "-" else open(out, "wb") as stream:
-        shutil.copyfileobj(source, stream)
 
 
 def _put(path: Path, place: Path) -> str:

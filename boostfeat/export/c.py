@@ -45,7 +45,9 @@ NAMES = (
     *("deleted_words", "inserted_words", "deleted_clusters", "inserted_clusters", "cluster_signature"),
     *("w", "ws", "bi", "lo", "ro", "co", "cx", "cc", "cu", "cb"),
 )
-SPECIAL = ("lm_per_word", "previous", "following", "model1", "model1_inverse")
+TRANSLATED = ("model1", "model1_bitext", "model1_inverse", "morpheme_weight")  # by tables of word translations
+SPECIAL = ("lm_per_word", "previous", "following", *TRANSLATED, "expected_length")
+OF_HYPOTHESIS = ("hypothesis", "model1_inverse", "expected_length")
 C_TEMPLATES = (*PAIR_TEMPLATES, *DENSE_TEMPLATES, *COLUMNS, *NAMES, *SPECIAL)
 
 
@@ -112,8 +114,8 @@ class CSource:
         """Return the header and the source."""
         model, plan = self.model, self.plan
         entries = plan.entries if plan else ()
-        rows = self._rows([e for e in entries if e.name not in ("hypothesis", "model1_inverse")])
-        hyp_rows = self._rows([e for e in entries if e.name in ("hypothesis", "model1_inverse")])
+        rows = self._rows([e for e in entries if e.name not in OF_HYPOTHESIS])
+        hyp_rows = self._rows([e for e in entries if e.name in OF_HYPOTHESIS])
         self._tables(entries)
         self._trees()
         self._decision()
@@ -171,14 +173,11 @@ class CSource:
         table = HashTable.of(values, slots or {})
         keys = [f"UINT64_C({key})" for key in table.keys.tolist()]
         first = table.first.tolist() if len(values) else [0, 0, 0]
-        for kind, what, column in (
-            ("int", "first", first),
-            ("uint64_t", "keys", keys),
-            ("double", "weights", table.weights.tolist()),
-        ):
+        weights, own = table.weights.tolist(), table.slots.tolist()
+        every = ("int", "first", first), ("uint64_t", "keys", keys), ("double", "weights", weights), ("int", "slots", own)
+        for kind, what, column in every:
             self._array(kind, f"{name}_{what}", column)
-        self._array("int", f"{name}_slots", table.slots.tolist())
-        columns = ", ".join(f"{name}_{what}" for what in ("first", "keys", "weights", "slots"))
+        columns = ", ".join(f"{name}_{what}" for _, what, _ in every)
         self.data.append(f"static const $_table $_{name} = {{{64 - table.bits if values else 63}, {columns}}};")
 
     def _rows(self, entries: Sequence[Entry]) -> tuple[str, int]:
@@ -224,7 +223,10 @@ class CSource:
             return self._lm_per_word(entry)
         if entry.name in ("previous", "following"):
             return self._neighbour(entry, "prev" if entry.name == "previous" else "next")
-        return [*map(self._at, column_names(entry)), entry.options["cut"]], [FLOOR]  # Model 1
+        at = list(map(self._at, column_names(entry)))
+        if entry.name == "expected_length":
+            return at, entry.options["shared"]
+        return [*at, entry.options["cut"]], [FLOOR]  # Model 1
 
     def _neighbour(self, entry: Entry, side: str) -> tuple[list[int], list[float]]:
         names, numbers = entry.options["features"], list[float]()
@@ -240,9 +242,12 @@ class CSource:
         names = {name for e in entries if by_name(e) for name in e.features or ()}
         used = {name: float(self.model.weights.get(name, 0.0)) for name in sorted(names)}
         self._table("weights", {n: w for n, w in used.items() if w or n in self.place}, self.place)
-        for name, template in (("translations", "model1"), ("inverse_translations", "model1_inverse")):
-            rows = options.get(template, {}).get("table", {})
-            self._table(name, {f"{given}\t{word}": float(p) for given, row in rows.items() for word, p in row.items()})
+        for name, which in (*((name, "table") for name in TRANSLATED), ("morpheme_weight", "inverse")):
+            rows = options.get(name, {}).get(which, {})
+            self._table(
+                f"{name}_{which}", {f"{given}\t{word}": float(p) for given, row in rows.items() for word, p in row.items()}
+            )
+        self._table("expected_stems", options.get("expected_length", {}).get("of_stems", {}))
         counts = options.get("frequency", {}).get("frequencies", {})
         self._table("frequencies", {w: float(n) for w, n in counts.items()}, {w: rank for rank, w in enumerate(counts)})
         pairs = options.get("cu", {}).get("pairs", [])

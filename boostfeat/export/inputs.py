@@ -35,7 +35,7 @@ class Inputs:
     @classmethod
     def of(cls, model: Model, context: Context, target: str) -> Inputs:
         """Return the inputs of a program that knows no words: sparse weights of templates are one of them."""
-        sparse = _sparse_weights(model)
+        sparse = {name for name, weight in model.weights.items() if weight and template_of(name)}
         changed = _as_one(model, sparse) if sparse and (context.plan is not None or len(sparse) > MAX_INPUTS) else model
         return cls(model, changed, inputs_of(changed, target), context.made_by)
 
@@ -107,11 +107,6 @@ def inputs_of(model: Model, target: str) -> tuple[str, ...]:
             "use --to python or json, or tune with an L1 penalty (--method adagrad)"
         )
     return tuple(names)
-
-
-def _sparse_weights(model: Model) -> dict[str, float]:
-    """Select the weights of features that sparse templates made."""
-    return {name: weight for name, weight in model.weights.items() if weight and template_of(name)}
 
 
 def _as_one(model: Model, sparse: Collection[str]) -> Model:

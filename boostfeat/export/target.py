@@ -13,7 +13,7 @@ from ..core.options import option
 from ..features import FeaturePlan, Template
 from ..features.feature_maker import FeatureMaker
 from ..features.plan import product_name
-from ..features.resource_options import ResourceFiles
+from ..features.resources import ResourceFiles
 from ..lists.nbest import NBest
 from ..model.model import Model
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core.arrays import F64, owners
+from ..core.arrays import F64
 from ..core.errors import InputError, counted
 from ..lists.choices import best_choice
 from ..lists.nbest import NBest
@@ -76,33 +76,27 @@ def near_thresholds(model: Model, nbest: NBest) -> int:
 
 def feature_rows(nbest: NBest, names: Sequence[str], *, of_units: bool) -> F64:
     """Return [V, len(names)] features of units, or [H, len(names)] those that no unit carries; 0 where the list has none."""
-    own_names, dense = (nbest.unit_names, nbest.X) if of_units else (nbest.extra_names, nbest.extra)
-    sparse, place = nbest.units.sparse if of_units else nbest.extra_sparse, {name: j for j, name in enumerate(names)}
-    out = np.zeros((len(dense), len(names)))
-    for k, name in enumerate(own_names):
-        if name in place:
-            out[:, place[name]] = dense[:, k]
-    column = np.array([place.get(name, -1) for name in nbest.sparse_names.to_pylist()], np.int64)
-    if (column >= 0).any():
-        row, at = owners(sparse.ptr), column[sparse.idx]
-        out[row[at >= 0], at[at >= 0]] = sparse.val[at >= 0]
-    return out
+    dense, sparse = (nbest.X, nbest.X_sparse) if of_units else (nbest.extra, nbest.extra_sparse.matrix(len(nbest.sparse_names)))
+    return _rows(nbest, names, nbest.unit_names if of_units else nbest.extra_names, dense, sparse)
 
 
 def input_blocks(nbest: NBest, names: Sequence[str], *, of_units: bool) -> Iterator[tuple[int, F64]]:
     """(first row, x [n, len(names)]) of blocks of units or hypotheses; a feature that the list does not have is 0."""
-    dense_names, dense = (nbest.unit_names, nbest.X) if of_units else (nbest.global_names, nbest.global_features)
-    dense_at = [(j, dense_names.index(name)) for j, name in enumerate(names) if name in dense_names]
-    at = {name: k for k, name in enumerate(nbest.sparse_names.to_pylist())}
-    sparse_at = [(j, at[name]) for j, name in enumerate(names) if name in at]
-    rows: csr_matrix | None = (nbest.X_sparse if of_units else nbest.global_sparse) if sparse_at else None
+    dense, sparse = (nbest.X, nbest.X_sparse) if of_units else (nbest.global_features, nbest.global_sparse)
     for start in range(0, len(dense), BLOCK):
-        part = slice(start, min(start + BLOCK, len(dense)))
-        x = np.zeros((part.stop - start, len(names)))
-        x[:, [j for j, _ in dense_at]] = dense[part][:, [k for _, k in dense_at]]
-        if rows is not None:
-            x[:, [j for j, _ in sparse_at]] = rows[part][:, [k for _, k in sparse_at]].toarray()
-        yield start, x
+        part = slice(start, start + BLOCK)
+        yield start, _rows(nbest, names, nbest.unit_names if of_units else nbest.global_names, dense[part], sparse[part])
+
+
+def _rows(nbest: NBest, names: Sequence[str], known: Sequence[str], dense: F64, sparse: csr_matrix) -> F64:
+    """[n, len(names)] the named ones of the ``known`` dense features [n, D], and of the list's sparse ones [n, N]."""
+    x, at = np.zeros((len(dense), len(names))), {name: j for j, name in enumerate(names)}
+    for columns, given in ((known, dense), (nbest.sparse_names.to_pylist(), sparse)):
+        found = [(at[name], k) for k, name in enumerate(columns) if name in at]
+        if found:
+            to, of = map(list, zip(*found, strict=True))
+            x[:, to] = given[:, of] if given is dense else sparse[:, of].toarray()
+    return x
 
 
 def checked_choices(model: Model, nbest: NBest, scores: F64, choices: Sequence[int]) -> Check:

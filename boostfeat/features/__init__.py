@@ -5,7 +5,7 @@ from .groups import Group, feature_groups, feature_kinds
 from .plan import FeaturePlan
 from .registry import Counted, Template, load_plugin, template
 from .resources import Clusters, Posterior, Resources
-from .sets import SETS, TEMPLATES
+from .templates import SETS, TEMPLATES
 
 __all__ = [
     "SETS",

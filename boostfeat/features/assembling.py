@@ -118,12 +118,7 @@ def _words(values: F64 | SparseRows) -> tuple[F64, I64]:
     """Rows as 8-byte words, to be compared bit by bit."""
     if not isinstance(values, SparseRows):
         return values, np.zeros((len(values), 0), np.int64)
-    words = np.stack([values.idx.astype(np.int64), values.val.view(np.int64)], axis=1)
-    column = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(values), [None, pa.py_buffer(values.ptr * words.itemsize * 2), pa.py_buffer(words)]
-    )
-    codes = column.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return np.zeros((len(values), 0)), codes.reshape(-1, 1)
+    return np.zeros((len(values), 0)), values.codes().reshape(-1, 1)
 
 
 def all_sparse_names(nbest: NBest, parts: Sequence[Part]) -> Strings:

@@ -16,6 +16,7 @@ from ..lists.words import Words
 
 CONTEXTS = 400  # neighbours that are told apart, the most frequent ones
 DIMENSIONS = 40
+LAYOUT, FIX = "'word class' (mkcls) or 'bits word count' (Brown)", "give a file that mkcls or wcluster wrote"
 RARE = 3  # a word seen less often has too few neighbours to be clustered by them
 
 
@@ -28,24 +29,13 @@ def read_clusters(path: str | Path) -> dict[str, str]:
             continue
         is_brown = len(fields) == 3 and not fields[0].strip("01") and is_whole(fields[2])
         if not is_brown and not (len(fields) == 2 and is_whole(fields[1])):
-            raise FormatError(
-                f"{path}:{number}",
-                expected="'word class' (mkcls) or 'bits word count' (Brown)",
-                found=clip(line),
-                fix="give a file that mkcls or wcluster wrote",
-            )
+            raise FormatError(f"{path}:{number}", expected=LAYOUT, found=clip(line), fix=FIX)
         word, cluster = (fields[1], fields[0]) if is_brown else (fields[0], fields[1])
         if out.setdefault(word, cluster) != cluster:
-            raise FormatError(
-                f"{path}:{number}",
-                expected=f"{clip(word)} in one cluster",
-                found=f"{clip(cluster)} after {clip(out[word])}",
-                fix="keep one of the lines",
-            )
+            expected, found = f"{clip(word)} in one cluster", f"{clip(cluster)} after {clip(out[word])}"
+            raise FormatError(f"{path}:{number}", expected=expected, found=found, fix="keep one of the lines")
     if not out:
-        raise FormatError(
-            str(path), expected="word clusters", found="an empty file", fix="give the file that mkcls or wcluster wrote"
-        )
+        raise FormatError(str(path), expected="word clusters", found="an empty file", fix=FIX)
     return out
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import InputError, counted
 from ..core.files import digest
 from ..core.text import split_words
+from ..formats.moses.table_files import read_phrase_counts
 from ..lists.agreement import known_sentences
 from ..lists.choices import first_choice, texts
 from ..lists.nbest import NBest
@@ -20,12 +21,10 @@ from .featurizing import MOST_LINES, featurize, featurize_runs, featurize_to, pa
 from .known_words import MOST, doubts_about
 from .language_model import LanguageModel
 from .lexicon import Bitext
-from .phrase_table import read_phrase_counts
 from .plan import FeaturePlan
 from .registry import Template, load_plugin
-from .resource_options import ResourceFiles
-from .resources import Clusters, Posterior, Resources
-from .sets import TEMPLATES
+from .resources import Clusters, Posterior, ResourceFiles, Resources
+from .templates import TEMPLATES
 
 if TYPE_CHECKING:
     Say = Callable[[str], None]
@@ -136,13 +135,17 @@ class FeatureMaker:
         return replace(out, meta={**out.meta, "vocab": plan.signature}), plan
 
     def taught(self, plan: FeaturePlan | None) -> str | None:
-        """A template of the plan that references taught, if there is one: the list that they are of has too good scores by it."""
+        """A template of the plan that references or a bitext taught, if there is one: their lists have too good scores by it."""
+        return self._first(plan, lambda template: template.crossed or template.bitext_teaches)
+
+    def _first(self, plan: FeaturePlan | None, fits: Callable[[Template], bool]) -> str | None:
+        """Name the first template of a plan that fits."""
         names = (e.name for e in (plan.entries if plan else ()))
-        return next((name for name in names if name in self.registry and self.registry[name].crossed), None)
+        return next((name for name in names if name in self.registry and fits(self.registry[name])), None)
 
     def _say_own_lines(self, nbest: NBest, plan: FeaturePlan) -> None:
         """Say how many lines of the bitext are sentences of the list that learns, and what comes of it."""
-        taught = self.taught(plan)
+        taught = self._first(plan, lambda template: template.bitext_teaches)
         if self._bitext is not None and taught and len(self._bitext.pairs) > MOST_LINES:
             self.say(
                 f"--bitext: the model cannot tell test sentences that are in it: of over {MOST_LINES:,} lines it keeps no trace"
@@ -158,8 +161,7 @@ class FeatureMaker:
 
     def _bitext_reader(self, plan: FeaturePlan) -> str | None:
         """Name a template of the plan that reads the bitext whenever it computes features."""
-        names = (e.name for e in plan.entries)
-        return next((name for name in names if name in self.registry and "bitext" in self.registry[name].reads), None)
+        return self._first(plan, lambda template: "bitext" in template.reads)
 
     def _say_too_good(self, nbest: NBest, plan: FeaturePlan, where: str) -> None:
         """Say where the references of most of a list have taught a template, or are in the bitext that one reads."""
@@ -210,8 +212,8 @@ class FeatureMaker:
         """
         names = {entry.name for entry in plan.entries}
         reads = {what for name in names & self.registry.keys() for what in self.registry[name].reads}
-        if (teaches or not plan.is_frozen) and self.taught(plan):
-            reads.add("bitext")  # it teaches with the references
+        if (teaches or not plan.is_frozen) and self._first(plan, lambda template: template.bitext_teaches):
+            reads.add("bitext")
         given = {flag: what for flag, what in READ_BY.items() if getattr(self.files, flag)}
         plugins = [f"--plugin {path}" for path, own in self._plugins.items() if names.isdisjoint(own)]
         return [f"--{flag.replace('_', '-')}" for flag, what in given.items() if what not in reads] + plugins

@@ -22,6 +22,7 @@ from ..core.errors import InputError, unknown_name
 from ..core.processes import give_back
 from ..lists.agreement import sentence_digest, sentence_digests
 from ..lists.build import ordered_union
+from ..lists.forks import in_forks
 from ..lists.nbest import NBest, take_strings
 from ..lists.precision import with_derived
 from ..lists.store import StoreWriter, UnitNumbers, in_several_runs, is_mappable, read_store, write_store
@@ -29,14 +30,13 @@ from ..lists.words import distinct, words_of
 from .assembling import Counts, Met, Part, Scratch, all_sparse_names, with_parts
 from .clusters import learn_clusters
 from .compute import Crossing, ListView, SentenceRun, rows_of
-from .forks import in_forks
 from .plan import Entry, FeaturePlan, product_name
 from .posterior import learn_posterior
 from .products import Gradient, add_products, choose_products
-from .registry import KINDS, Counted, Crossed, Tally, Template, own_options
+from .registry import KINDS, Counted, Crossed, FromBitext, Tally, Template, own_options
 from .resources import Clusters, Resources
-from .sets import TEMPLATES
 from .teach import derived_precision
+from .templates import TEMPLATES
 
 ROUNDED = 1e-4  # lists have four decimals
 CROSSED = 6  # blocks of sentences, of which five teach the sixth
@@ -195,12 +195,13 @@ def _learn_and_compute(
     Every pass is over all runs. First templates count what they have to know before they compute anything. Then those whose names
     are to be learnt compute all features that there are; sparse ones are put aside. At last all give the features of the plan.
     """
-    crossings = _crossings(runs, plan)
+    crossings, has_lines = _crossings(runs, plan), any(template.bitext_teaches for _, template in _untaught(runs, plan))
     plan = _learn_options(runs, plan)
-    if crossings:
-        bitext = runs.how.resources.bitext
-        lines = bitext.pairs if bitext and len(bitext.pairs) <= MOST_LINES else ()
-        plan = replace(plan, taught_by=tuple(sorted({*sentence_digests(runs.nbest), *map(sentence_digest, lines)})))
+    if crossings or has_lines:
+        lines = _given_pairs(runs) if has_lines else []
+        digests = {*(sentence_digests(runs.nbest) if crossings else ())}
+        digests.update(map(sentence_digest, lines if len(lines) <= MOST_LINES else ()))
+        plan = replace(plan, taught_by=tuple(sorted(digests)))
     columns = _TemplateColumns(runs, scratch, crossings)
     if runs.is_one:
         plan, parts = _compute_at_once(runs, plan, columns)
@@ -224,8 +225,12 @@ def _crossings(runs: Runs, plan: FeaturePlan) -> dict[str, Crossing]:
     blocks, block_of = _crossed_blocks(runs.nbest), np.zeros(len(runs.nbest), np.int64)
     for b, (_, block) in enumerate(blocks):
         block_of[block] = b
-    bitexts = [_lessons(runs, others) for others, _ in blocks]
-    taught = in_forks(lambda bitext: [_taught(template, e, bitext) for e, template in crossed], bitexts, runs.how.threads)
+    given = _given_pairs(runs)
+
+    def taught_by(pairs: list[tuple[str, str]]) -> list[Entry]:
+        return [_taught(template, e, pairs + given if template.bitext_teaches else pairs) for e, template in crossed]
+
+    taught = in_forks(taught_by, [pairs_of(runs.nbest, others) for others, _ in blocks], runs.how.threads)
     return {e.name: Crossing(block_of, [of_block[k] for of_block in taught]) for k, (e, _) in enumerate(crossed)}
 
 
@@ -237,7 +242,7 @@ def _crossed_blocks(nbest: NBest) -> list[tuple[I64, I64]]:
 def _taught(template: Template, entry: Entry, *lesson: Any) -> Entry:
     """Return the entry with the options that a lesson teaches."""
     learn = template.learn
-    teach = learn.learn if isinstance(learn, Crossed) else learn.choose if isinstance(learn, Counted) else learn
+    teach = learn.learn if isinstance(learn, Crossed | FromBitext) else learn.choose if isinstance(learn, Counted) else learn
     if teach is None:
         lacking = [name for name in template.learnt if name not in entry.options]
         raise InputError(f"template {template.name!r}: expected option {lacking[0]!r}, found none; give it in a TOML file")
@@ -245,10 +250,10 @@ def _taught(template: Template, entry: Entry, *lesson: Any) -> Entry:
         return replace(entry, options={**entry.options, **teach(*lesson, **own_options(teach, entry.options))})
 
 
-def _lessons(runs: Runs, sentences: I64 | None = None) -> list[tuple[str, str]]:
-    """Return the references of these sentences (None: of all), and a given bitext, which is without the list's own."""
+def _given_pairs(runs: Runs) -> list[tuple[str, str]]:
+    """Return the pairs of a given bitext, which is without the list's own."""
     given = runs.how.resources.bitext
-    return pairs_of(runs.nbest, sentences) + ([] if given is None else list(given.pairs))
+    return [] if given is None else list(given.pairs)
 
 
 def pairs_of(nbest: NBest, sentences: I64 | None = None) -> list[tuple[str, str]]:
@@ -268,8 +273,9 @@ def _learn_options(runs: Runs, plan: FeaturePlan) -> FeaturePlan:
             met[entry.name].append(run.count(template, learn, entry))
     for entry, template in untaught:
         lesson: tuple[Any, ...] = (runs.whole.view.nbest, runs.how.resources)
-        if template.crossed:
-            lesson = (_lessons(runs),)
+        if template.crossed or template.bitext_teaches:
+            own = pairs_of(runs.nbest) if template.crossed else []
+            lesson = (own + (_given_pairs(runs) if template.bitext_teaches else []),)
         elif entry.name in met:
             lesson = (*lesson, _added_up(met.pop(entry.name)))
         plan = plan.with_entry(_taught(template, entry, *lesson))

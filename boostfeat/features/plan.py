@@ -23,7 +23,7 @@ from ..core.strict_json import parse_json, typed
 from ..core.text import is_whole
 from .registry import GIVEN
 from .resources import Clusters, Posterior, Resources
-from .sets import N_CLASSES, ON_REQUEST, SETS, TEMPLATES
+from .templates import N_CLASSES, ON_REQUEST, SETS, TEMPLATES
 
 if TYPE_CHECKING:
     from .registry import Template
@@ -63,17 +63,12 @@ class _EntryRecord(Struct):
     features: tuple[str, ...]
 
 
-class _ClassesRecord(Struct):
-    src: dict[str, str]
-    tgt: dict[str, str]
-
-
 class PlanRecord(Struct, omit_defaults=True):
     """The object in a .plan.json, or in a model that carries it."""
 
     boostfeat: str
     templates: list[_EntryRecord]
-    clusters: _ClassesRecord
+    clusters: Clusters
     products: tuple[tuple[str, str], ...]
     posterior: Posterior | None = None
     resources: dict[str, str] = {}
@@ -133,7 +128,8 @@ class FeaturePlan:
     ) -> FeaturePlan:
         """``what``: names of sets or templates with commas or plus signs between them, or a TOML file.
 
-        A set leaves out templates that read a phrase table or a bitext where there is none; ``say`` hears which.
+        A set leaves out templates that read a phrase table or a bitext where there is none; ``say`` hears which. Nobody
+        hears of those that a bitext teaches.
         """
         registry, resources = TEMPLATES if registry is None else registry, resources or Resources()
         if what.endswith(".toml"):
@@ -148,6 +144,8 @@ class FeaturePlan:
             if name not in SETS:
                 raise unknown_name("set of templates", name, SETS)
             for member in SETS[name]:
+                if registry[member].bitext_teaches and not resources.has("bitext"):
+                    continue
                 lacking = [GIVEN[what] for what in ON_REQUEST if what in registry[member].reads and not resources.has(what)]
                 if lacking:
                     say(f"{name} is without {member}, which takes {lacking[0]}")
@@ -168,11 +166,10 @@ class FeaturePlan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of a .plan.json."""
-        clusters = self.clusters or Clusters()
         record = PlanRecord(
             f"vocab/{VERSION}",
             [_EntryRecord(e.name, dict(e.options), e.min_count, e.hash_bits, e.features or ()) for e in self.entries],
-            _ClassesRecord(dict(clusters.src), dict(clusters.tgt)),
+            self.clusters or Clusters(),
             self.products or (),
             self.posterior,
             dict(self.resources),
@@ -206,7 +203,7 @@ class FeaturePlan:
         record = typed(obj, PlanRecord, where, fix=_FIX)
         return cls(
             tuple(Entry(t.name, t.options, t.min_count, t.hash, t.features) for t in record.templates),
-            clusters=Clusters(src=record.clusters.src, tgt=record.clusters.tgt),
+            clusters=record.clusters,
             n_products=len(record.products),
             products=record.products,
             posterior=record.posterior,
@@ -254,12 +251,7 @@ def full_name(template: str, name: str, bits: int) -> str:
 
 
 def _no_plan(where: str, found: str) -> FormatError:
-    return FormatError(
-        where,
-        expected='a plan that featurize wrote ("boostfeat": "vocab/1")',
-        found=found[:200],
-        fix=_FIX,
-    )
+    return FormatError(where, expected='a plan that featurize wrote ("boostfeat": "vocab/1")', found=found[:200], fix=_FIX)
 
 
 def _entry(

@@ -93,13 +93,22 @@ class Crossed:
     """Learning from references, which the features of the list that teaches must not know by heart.
 
     ``learn(bitext, **options)``, from (source, reference) of sentences, gives the options of the template. The list that teaches
-    has the features of every block of neighbouring sentences by what the other blocks teach.
+    has the features of every block of neighbouring sentences by what the other blocks teach. With ``bitext`` a given one teaches
+    beside them, and sets have the template only with one.
     """
+
+    learn: Callable[..., dict[str, Any]]
+    bitext: bool = False
+
+
+@dataclass(frozen=True)
+class FromBitext:
+    """Learning from a given bitext alone, which is without the list's own sentences; ``learn`` is as that of Crossed."""
 
     learn: Callable[..., dict[str, Any]]
 
 
-Learn = Callable[..., dict[str, Any]] | Counted | Crossed  # a function of (nbest, resources, **options), or one of these
+Learn = Callable[..., dict[str, Any]] | Counted | Crossed | FromBitext  # a function of (nbest, resources, **options), or these
 
 
 @dataclass(frozen=True)
@@ -180,7 +189,7 @@ class Template:
         learn = self.learn
         if isinstance(learn, Counted):
             return {**keywords(learn.count), **keywords(learn.choose)}
-        return keywords(learn.learn if isinstance(learn, Crossed) else learn) if learn else {}
+        return keywords(learn.learn if isinstance(learn, Crossed | FromBitext) else learn) if learn else {}
 
     @property
     def learnt(self) -> tuple[str, ...]:
@@ -206,6 +215,11 @@ class Template:
         """Whether references teach it: the list that they are of has too good scores by it."""
         return isinstance(self.learn, Crossed)
 
+    @property
+    def bitext_teaches(self) -> bool:
+        """Whether a bitext teaches it, alone or beside references."""
+        return isinstance(self.learn, FromBitext) or (isinstance(self.learn, Crossed) and self.learn.bitext)
+
     def bound(self, options: Options) -> Callable[..., Any]:
         """The function with the options of a plan."""
         with self.blamed():
@@ -213,6 +227,25 @@ class Template:
             if self.ready is not None:
                 taken = self.ready(**taken)
             return partial(self.compute, **taken) if taken else self.compute
+
+    def caller(self, options: Options, shared: Options) -> Callable[[Options], Any]:
+        """Return the function, with the options of a plan, of arguments by name, of which some are ``shared`` by all calls."""
+        function = self.bound(options)
+
+        def call(given: Options) -> Any:
+            try:
+                return function(*[shared[name] if name in shared else given[name] for name in self.arguments])
+            except Exception as error:  # of a user's own function, or by a plan that no list taught
+                raise self.failure(error) from error
+
+        return call
+
+    def shared_arguments(self, resources: Resources) -> dict[str, Any]:
+        """Return its arguments that are the same for all units of a phrase table; raise where a file is missing."""
+        if lacking := next((what for what in GIVEN if what in self.reads and not resources.has(what)), None):
+            raise InputError(f"template {self.name!r} needs a {lacking}, and none is given; add {GIVEN[lacking]}")
+        shared = ("clusters", "phrase_counts", "lexicon")
+        return {name: resources.given(name) for name in self.arguments if name in shared}
 
     def names(self, options: Options, resources: Resources) -> tuple[str, ...] | None:
         """Names of its dense features in order, where they do not depend on what there is."""
@@ -231,7 +264,9 @@ class Template:
         if options is None or self.is_taught(options):
             options = None
         elif self.crossed and not len(nbest.refs):
-            return "references to learn from; import with -r REFERENCES"
+            return "references to learn from" + ("" if nbest.quality.names else "; import with -r REFERENCES")
+        elif isinstance(self.learn, FromBitext) and not resources.has("bitext"):
+            return missing("bitext", nbest, resources)
         found = next((found for what in self.reads if (found := missing(what, nbest, resources))), None)
         return found if found or options is None or not nbest.n_hyps else self.needs(nbest.unit_names, options)
 

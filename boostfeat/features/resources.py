@@ -1,12 +1,15 @@
-"""Inputs of templates beside the list: word clusters, phrase counts, a bitext, a language model, a model's probabilities."""
+"""Inputs of templates beside the list: word clusters, phrase counts, a bitext, a language model, a model's probabilities; and
+the files that they are read from, declared once for every command that computes features."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from ..core.arrays import F64
+from ..core.files import digest
+from ..core.options import option
 
 if TYPE_CHECKING:
     from .language_model import LanguageModel
@@ -53,3 +56,36 @@ class Resources:
             case "lexicon":
                 return self.bitext and self.bitext.lexicon
         return self.lm
+
+
+# -- files --------------------------------------------------------------------------------------------------------------
+
+FEATURES = "Features"
+
+
+@dataclass(frozen=True)
+class TemplateFiles:
+    """Paths of files that a decoder does not have itself; None where nothing is given."""
+
+    bitext: tuple[str, str] | None = option(
+        None,
+        "Parallel text, for Model 1 and lexical weights",
+        group=FEATURES,
+    )
+    clusters_src: str | None = option(None, "File with source word clusters of mkcls or Brown", group=FEATURES, rare=True)
+    clusters_tgt: str | None = option(None, "File with target word clusters of mkcls or Brown", group=FEATURES, rare=True)
+    plugin: list[str] | None = option(None, "Your templates (Python, it is run); repeatable", metavar="FILE", group=FEATURES)
+
+    def digests(self) -> dict[str, str]:
+        """Digests of the files that are given."""
+        given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name)}
+        paths = {name: [value] if isinstance(value, str) else value for name, value in given.items()}
+        return {name: " ".join(map(digest, of)) for name, of in paths.items()}
+
+
+@dataclass(frozen=True)
+class ResourceFiles(TemplateFiles):
+    """All of them."""
+
+    phrase_table: str | None = option(None, "Moses phrase table, for joint phrase counts", metavar="FILE", group=FEATURES)
+    lm: str | None = option(None, "Language model (ARPA), for scores of words", metavar="FILE", group=FEATURES)

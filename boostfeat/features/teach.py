@@ -16,7 +16,7 @@ from ..core.printed_numbers import Precision
 from ..core.text import split_words
 from ..lists.nbest import NBest, strings
 from ..lists.precision import precision_of
-from ..lists.words import words_of
+from ..lists.words import Words, words_of
 from .groups import DECODER, feature_kinds
 from .lexicon import model1
 from .registry import Counted, Tally
@@ -172,11 +172,27 @@ def learn_translations(*, inverse: bool) -> Callable[..., dict[str, Any]]:
     def learn(bitext: Bitext, *, cut: int = CUT) -> dict[str, Any]:
         f = words_of(strings([" ".join(word[:cut] for word in split_words(source)) for source, _ in bitext]))
         e = words_of(strings([ref for _, ref in bitext]))
-        table = model1(e, f) if inverse else model1(f, e)
-        given, words, some = ["", *table.given.to_pylist()], table.words.to_pylist(), table.prob >= PROBABLE
-        out: dict[str, dict[str, float]] = {}
-        for key, p in zip(table.keys[some].tolist(), table.prob[some].tolist(), strict=True):
-            out.setdefault(given[key // len(words)], {})[words[key % len(words)]] = float(f"{p:.4g}")
-        return {"cut": cut, "table": out}
+        return {"cut": cut, "table": _translations(e, f) if inverse else _translations(f, e)}
 
     return learn
+
+
+def learn_morphemes(bitext: Bitext, *, cut: int = CUT) -> dict[str, Any]:
+    """Learn t(morpheme | morpheme) both ways."""
+    f, e = (words_of(strings([" ".join(morphemes(split_words(pair[k]), cut)) for pair in bitext])) for k in (0, 1))
+    return {"cut": cut, "table": _translations(f, e), "inverse": _translations(e, f)}
+
+
+def morphemes(words: Sequence[str], cut: int) -> list[str]:
+    """Give the first letters of words as stems, and what follows as suffixes: talo +issa."""
+    return [part for word in words for part in (word[:cut], word[cut:] and f"+{word[cut:]}") if part]
+
+
+def _translations(f: Words, e: Words) -> dict[str, dict[str, float]]:
+    """Return the t(e | f) that are worth keeping, by f; "" is the empty word."""
+    table = model1(f, e)
+    given, words, some = ["", *table.given.to_pylist()], table.words.to_pylist(), table.prob >= PROBABLE
+    out: dict[str, dict[str, float]] = {}
+    for key, p in zip(table.keys[some].tolist(), table.prob[some].tolist(), strict=True):
+        out.setdefault(given[key // len(words)], {})[words[key % len(words)]] = float(f"{p:.4g}")
+    return out

@@ -7,7 +7,6 @@ sniffers in its order: do most of these first lines look like this format?
 from __future__ import annotations
 
 import importlib
-import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -16,7 +15,7 @@ from types import ModuleType
 from typing import IO
 
 from ..core.errors import FormatError, clip, unknown_name
-from ..core.files import read_head
+from ..core.files import by_numbers, read_head
 from ..lists.agreement import check_agreement
 from ..lists.build import ReadOptions
 from ..lists.frames import read as read_table
@@ -88,12 +87,11 @@ def detect(path: str | Path) -> str:
     for name, is_format in SNIFFERS.items():
         if is_format(text):
             return name
-    raise FormatError(
-        str(path),
-        expected="an n-best list in a known format",
-        found=clip(text.strip().split("\n", 1)[0].rstrip()),
-        fix=f"name it by --format (references: -r{TABLES}); formats: " + ", ".join(READERS),
-    )
+    found = clip(text.strip().split("\n", 1)[0].rstrip())
+    is_table = {".csv", ".tsv"} & {*Path(path).suffixes}
+    by_name = f"name it by --format (references: -r{TABLES}); formats: " + ", ".join(READERS)
+    fix = "a table needs --group COLUMN and --text COLUMN; name them" if is_table else by_name
+    raise FormatError(str(path), expected="an n-best list in a known format", found=found, fix=fix)
 
 
 def _head(path: str | Path) -> bytes:
@@ -112,8 +110,11 @@ def read(path: str | Path, options: ReadOptions, *, format: str = "auto") -> NBe
     """One file of n-best lists or graphs, without references; see build.attach."""
     name = detect(path) if format == "auto" else format
     if format != "auto" and not Path(path).is_dir():
-        head, richer = _head(path), {"moses": "moses-enriched", "cdec": "cdec-forest"}.get(name, name)
-        name = richer if richer != name and SNIFFERS[richer](_text(head)) else name
+        head, richer = _text(_head(path)), {"moses": "moses-enriched", "cdec": "cdec-forest"}.get(name, name)
+        name = richer if richer != name and SNIFFERS[richer](head) else name
+        if name in ("marian", *LAYOUTS) and SNIFFERS["moses-enriched"](head):
+            found, fix = "Moses' phrases with scores", "leave --format out"
+            raise FormatError(str(path), expected=f"a list in the format {name}", found=found, fix=fix)
     if name in GRAPHS:
         nbest = _graph_lists([path], options, name)
     elif name in LAYOUTS:
@@ -130,7 +131,7 @@ def read(path: str | Path, options: ReadOptions, *, format: str = "auto") -> NBe
 
 def _graph_lists(paths: Sequence[str | Path], options: ReadOptions, format: str) -> NBest:
     """Read the k-best lists of graphs, by the package above this one."""
-    lists: NBest = importlib.import_module("..search.graphs.graph_files", __name__).read_lists(paths, options, format=format)
+    lists: NBest = importlib.import_module("..search.graphs.rescoring", __name__).read_lists(paths, options, format=format)
     return lists
 
 
@@ -140,7 +141,7 @@ def read_all(paths: Sequence[str | Path], options: ReadOptions, *, format: str =
     Files whose sentences follow each other are parts of one list. Else lists of the same sentence are accumulated, duplicates
     removed.
     """
-    paths = [part for path in paths for part in _files(path)]
+    paths = [part for path in paths for part in files_of(path)]
     if len(paths) > 1 and all((detect(path) if format == "auto" else format) in COUNTED for path in paths):
         return _graph_lists(paths, options, format)
     if format == "table":
@@ -157,7 +158,7 @@ def read_all(paths: Sequence[str | Path], options: ReadOptions, *, format: str =
     return stack(lists) if follow else merge(lists)
 
 
-def _files(path: str | Path) -> list[str | Path]:
+def files_of(path: str | Path) -> list[str | Path]:
     """The files of a folder, unless it is a list itself; any other path as it is."""
     if not Path(path).is_dir() or is_folder(path):
         return [path]
@@ -166,11 +167,6 @@ def _files(path: str | Path) -> list[str | Path]:
     if not found:
         raise FormatError(str(path), expected="a folder of n-best lists", found="no files in it", fix="name the lists")
     return found
-
-
-def by_numbers(name: str) -> list[tuple[int, str]]:
-    """Return a key that orders names by their numbers: u2 before u10."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]{1,18})", name)]
 
 
 def left_out(nbest: NBest, *, format: str) -> list[str]:

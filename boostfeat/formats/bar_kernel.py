@@ -11,14 +11,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..core.arrays import Array
 from ..core.kernels import kernel
+from ..lists.build import ROUNDING
 
 _K1, _K2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0x9E3779B97F4A7C15)
+_TOTAL, _LINKS = (np.frombuffer(word, np.uint8) for word in (b"total=", b"wa="))
 NONE = np.int64(-1)  # a number or a place that there is not
 _1, _8 = np.uint64(1), np.uint64(8)  # positions are unsigned: numba need not look for negative ones
-_ONES = np.uint64(0x0101010101010101)
-_LOWS, _NEWLINES, _BARS = (_ONES * np.uint64(byte) for byte in (0x7F, 10, 124))
 _TENS = np.array([10.0**k for k in range(23)])  # all exact
 _MOST = 100  # the largest power of ten in the tables
 _POWERS = [Fraction(10) ** k for k in range(-_MOST, _MOST + 1)]
@@ -219,38 +218,6 @@ def skip_blanks(buf, begin, end):  # type: ignore[no-untyped-def]
     return np.int64(i)
 
 
-@kernel
-def _flags(word, sign):  # type: ignore[no-untyped-def]
-    """80 in each byte of a word that is as in ``sign``, 00 in the others."""
-    x = word ^ sign
-    return ~(((x & _LOWS) + _LOWS) | x | _LOWS)
-
-
-@kernel
-def find_marks(buf, words, ends, bars):  # type: ignore[no-untyped-def]
-    """Find the ends of lines (into OUT ends) and bars (into OUT bars) of a text; ``words`` are its bytes, eight together.
-
-    Returns how many there are of both. The last word may go beyond the text.
-    """
-    n_ends, n_bars = 0, 0
-    for k in range(len(words)):
-        word = words[np.uint64(k)]
-        found = _flags(word, _NEWLINES) | _flags(word, _BARS)
-        while found:
-            lowest = found & (~found + _1)
-            found ^= lowest
-            i = 8 * k + np.int64(((lowest - _1) & _ONES) * _ONES >> np.uint64(56)) - 1  # the bytes below it, and itself
-            if i >= len(buf):
-                break
-            if buf[np.uint64(i)] == 10:
-                ends[n_ends] = i
-                n_ends += 1
-            else:
-                bars[n_bars] = i
-                n_bars += 1
-    return n_ends, n_bars
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Fields
 # ---------------------------------------------------------------------------------------------------------------------
@@ -338,40 +305,22 @@ LABELS, NAMES, VALUES = range(3)
 MOST_LABELS = 1 << 15
 
 
-class Room:
-    """Arrays for one block at a time, which the next one uses again: new memory costs page faults."""
+def room_for_features(n_bytes: int) -> Features:
+    """Place for the numbers that so many bytes can hold, with up to MOST_LABELS labels."""
+    most, table = n_bytes // 2 + 2, np.full(2 * MOST_LABELS, -1, np.int32)
+    labels, names = np.empty((5, MOST_LABELS), np.int64), np.empty((2, 2 * most), np.int32)
+    return Features._make([table, *labels, *names, np.zeros(3, np.int64), np.empty(most, np.int32), np.empty(most)])
 
-    def __init__(self) -> None:
-        self._arrays: dict[str, Array] = {}
 
-    def array(self, name: str, n: int, dtype: type = np.int64) -> Array:
-        """[n] with whatever it held before."""
-        if len(self._arrays.get(name, ())) < n or name not in self._arrays:
-            self._arrays[name] = np.empty(n + n // 4, dtype)
-        return self._arrays[name][:n]
-
-    def features(self, n_bytes: int) -> Features:
-        """Place for the numbers that so many bytes can hold, with up to MOST_LABELS labels."""
-        most = n_bytes // 2 + 2
-        table = self.array("labels", 2 * MOST_LABELS, np.int32)
-        table[:] = -1
-        labels = [self.array(f"labels.{k}", MOST_LABELS) for k in range(5)]
-        names = [self.array(f"names.{k}", 2 * most, np.int32) for k in range(2)]
-        values = self.array("feature.idx", most, np.int32), self.array("feature.val", most, np.float64)
-        return Features._make([table, *labels, *names, np.zeros(3, np.int64), *values])
-
-    def units(self, most: int, n_bytes: int, source: SourceTokens) -> UnitTable:
-        """Place for so many units, whose texts come from so many bytes and from source sentences."""
-        table = self.array("units", 1 << max(14, (2 * most - 1).bit_length()), np.int32)
-        table[:] = -1
-        hashes = [self.array(f"units.hash{k}", most, np.uint64) for k in range(2)]
-        texts = []
-        for name, n in (("tgt", n_bytes), ("src", most * min(source.longest, 4096)), ("align", n_bytes)):
-            texts += [self.array(f"units.{name}", n, np.uint8), self.array(f"units.{name}_ptr", most + 1)]
-            texts[-1][0] = 0
-        lengths = [self.array(f"units.{name}_len", most, np.int32) for name in ("src", "tgt")]
-        columns = [table, *hashes, *texts, *lengths, self.array("units.score", most, np.float64)]
-        return UnitTable._make([np.zeros(1, np.int64), *columns])
+def room_for_units(most: int, n_bytes: int, source: SourceTokens) -> UnitTable:
+    """Place for so many units, whose texts come from so many bytes and from source sentences."""
+    table, hashes = np.full(1 << max(14, (2 * most - 1).bit_length()), -1, np.int32), np.empty((2, most), np.uint64)
+    texts = []
+    for n in (n_bytes, most * min(source.longest, 4096), n_bytes):  # target, source, alignment
+        texts += [np.empty(n, np.uint8), np.empty(most + 1, np.int64)]
+        texts[-1][0] = 0
+    lengths, score = np.empty((2, most), np.int32), np.empty(most)
+    return UnitTable._make([np.zeros(1, np.int64), table, *hashes, *texts, *lengths, score])
 
 
 @kernel
@@ -522,3 +471,309 @@ def source_slice(source, sent, first, last):  # type: ignore[no-untyped-def]
     if source.ptr[sent] + last > source.ptr[sent + 1]:
         return NONE, NONE
     return source.start[source.ptr[sent] + first], source.end[source.ptr[sent] + last - 1]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Units of Moses' enriched lists: phrases and their blocks
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _block_parts(buf, i, end):  # type: ignore[no-untyped-def]
+    """(first source token, last, begin and end of the links, total, begin of the features) of a block; the last is -1 where it
+    is irregular.
+    """
+    total = np.nan
+    first, i = read_digits(buf, i, end)
+    if i < 0 or i >= end or buf[i] != 45:
+        return first, first, i, i, total, NONE
+    last, i = read_digits(buf, i + 1, end)
+    if i < 0 or i >= end or buf[i] != 44 or first > last:
+        return first, last, i, i, total, NONE
+    i = skip_blanks(buf, i + 1, end)
+    links = links_end = i
+    if starts_with(buf, i, end, _LINKS):
+        links = links_end = i + len(_LINKS)
+        while links_end < end and buf[links_end] != 44:
+            links_end += 1
+        i = skip_blanks(buf, min(links_end + 1, end), end)
+    if starts_with(buf, i, end, _TOTAL):
+        total, i = read_number(buf, i + len(_TOTAL), end)
+        if i < 0 or i >= end or buf[i] != 44:
+            return first, last, links, links_end, total, NONE
+        i += 1
+    return first, last, links, links_end, total, i
+
+
+@kernel
+def _are_links(buf, i, end, n_src, n_tgt):  # type: ignore[no-untyped-def]
+    """Whether buf[i:end] is words like 0-1, each a link between n_src source and n_tgt target words."""
+    while i < end:
+        if is_blank(buf[i]):
+            i += 1
+            continue
+        src, i = read_digits(buf, i, end)
+        if i < 0 or i >= end or buf[i] != 45:
+            return False
+        tgt, i = read_digits(buf, i + 1, end)
+        if i < 0 or (i < end and not is_blank(buf[i])) or src >= n_src or tgt >= n_tgt:
+            return False
+    return True
+
+
+@kernel
+def _add_block(buf, phrase, phrase_end, block_end, sent, source, units, src_start, begin, end):  # type: ignore[no-untyped-def]
+    """Put down the unit of a phrase and its block behind the others; False where it is irregular."""
+    first, last, links, links_end, total, features = _block_parts(buf, phrase_end + 1, block_end)
+    if features < 0:
+        return False
+    src_a, src_b = source_slice(source, sent, first, last + 1)
+    u, n_src = units.n[0], last - first + 1
+    if src_a < 0 or units.src_ptr[u] + src_b - src_a > len(units.src):
+        return False
+    n_tgt = put_unit(units, buf, phrase, phrase_end, source, src_a, src_b, n_src, total)
+    if n_tgt == 0:
+        links = links_end  # of a word that it drops Moses says 0-0: links to nothing are left out
+    if not _are_links(buf, links, links_end, n_src, n_tgt):
+        units.n[0] = u
+        return False
+    units.align_ptr[u + 1], _ = put_words(buf, links, links_end, units.align, units.align_ptr[u])
+    src_start[u], begin[u], end[u] = first, features, block_end
+    return True
+
+
+@kernel
+def read_blocks(  # type: ignore[no-untyped-def]
+    buf, bars, sent, begin, end, first_bar, source, units, unit_start, features_begin, features_end, n_units, text_ptr, text,
+    unit, src_start, tgt_start, odd,
+):  # fmt: skip
+    """Phrases and their blocks. OUT units, each with its source start and where its features are; n_units and text of lines;
+    unit, src_start, tgt_start of occurrences.
+
+    What was seen before, in the same sentence if its words are known, is not parsed again. Returns the number of occurrences.
+    """
+    table, hash1, hash2, tgt, tgt_ptr, tgt_len = units.table, units.hash, units.hash2, units.tgt, units.tgt_ptr, units.tgt_len
+    n_occ, has_source = 0, len(source.start) > 0
+    for r in range(len(sent)):
+        at = text_ptr[r]
+        i, k, n, n_tokens, fine = begin[r], first_bar[r], 0, 0, not odd[r]
+        seed = np.uint64(sent[r] + 1 if has_source else 0)
+        while fine and bars[k] < end[r]:  # phrase, block, phrase, block, ...
+            if bars[k + 1] >= end[r]:
+                fine = False
+                break
+            phrase, phrase_end, block_end = skip_blanks(buf, i, bars[k]), bars[k], bars[k + 1]
+            h1, h2 = hash_bytes(buf, phrase, block_end, seed, np.uint64(phrase_end - phrase))
+            slot = find_unit(table, hash1, hash2, h1, h2)
+            u = np.int64(table[slot])
+            if u < 0:
+                u = units.n[0]
+                given = (unit_start, features_begin, features_end)
+                fine = _add_block(buf, phrase, phrase_end, block_end, sent[r], source, units, *given)
+                if not fine:
+                    break
+                table[slot], hash1[u], hash2[u] = u, h1, h2
+            if n_tokens and tgt_len[u]:
+                text[at] = 32
+                at += 1
+            at = put_bytes(tgt, tgt_ptr[u], tgt_ptr[u + 1], text, at)
+            unit[n_occ + n], src_start[n_occ + n], tgt_start[n_occ + n] = u, unit_start[u], n_tokens
+            n_tokens += tgt_len[u]
+            n += 1
+            i = block_end + 1
+            k += 2
+        if fine and skip_blanks(buf, i, end[r]) == end[r]:
+            n_units[r], text_ptr[r + 1] = n, at
+            n_occ += n
+        else:
+            odd[r], text_ptr[r + 1] = True, text_ptr[r]
+    return n_occ
+
+
+@kernel
+def check_totals(ptr, idx, val, n_units, unit_idx, n_names, odd_units, kept, odd):  # type: ignore[no-untyped-def]
+    """Compare the totals of lines with the sums over their units.
+
+    IN features (ptr, idx, val) of the units and, behind them, of the lines. OUT kept: of the totals those that no unit has;
+    odd[r]: lines whose totals are others, or that have an odd unit.
+    """
+    sums, sizes, last = np.zeros(n_names), np.zeros(n_names), np.full(n_names, -1, np.int64)
+    n_distinct, u = len(odd_units) - len(odd), 0
+    for r in range(len(n_units)):
+        for _ in range(n_units[r]):
+            odd[r] |= odd_units[unit_idx[u]]
+            for j in range(ptr[unit_idx[u]], ptr[unit_idx[u] + 1]):
+                k = idx[j]
+                if last[k] != r:
+                    sums[k], sizes[k], last[k] = 0.0, 0.0, r
+                sums[k] += val[j]
+                sizes[k] += abs(val[j])
+            u += 1
+        for i in range(ptr[n_distinct + r], ptr[n_distinct + r + 1]):
+            k, total = idx[i], val[i]
+            kept[i] = last[k] != r
+            if not kept[i] and abs(sums[k] - total) > ROUNDING * (sizes[k] + abs(total)) + 1e-6:
+                odd[r] = True
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Units of Moses' plain lists: segments and links
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _read_span(buf, i, end):  # type: ignore[no-untyped-def]
+    """(first, last, position after it) of ``2`` or ``2-3``; position -1 if it is none."""
+    first, i = read_digits(buf, i, end)
+    if i < 0 or i >= end or buf[i] != 45:
+        return first, first, i
+    last, i = read_digits(buf, i + 1, end)
+    return first, last, (i if last >= first else NONE)
+
+
+@kernel
+def _read_segments(buf, i, end, n_words, spans):  # type: ignore[no-untyped-def]
+    """The segments ``0-1=0 2=1-2`` of buf[i:end] into OUT spans[k] = (source start, end, target start, end).
+
+    Returns their number, -1 where one is irregular. A phrase without words is printed like one with one word, which the next
+    one takes.
+    """
+    n = 0
+    while True:
+        i = skip_blanks(buf, i, end)
+        if i == end:
+            break
+        a, b, i = _read_span(buf, i, end)
+        if i < 0 or i >= end or buf[i] != 61:
+            return NONE
+        c, d, i = _read_span(buf, i + 1, end)
+        if i < 0 or (i < end and buf[i] != 32):
+            return NONE
+        spans[n, 0], spans[n, 1], spans[n, 2], spans[n, 3] = a, b + 1, c, d + 1
+        n += 1
+    for k in range(n):
+        following = spans[k + 1, 2] if k + 1 < n else n_words
+        if spans[k, 2] == following and spans[k, 3] == following + 1:
+            spans[k, 3] = following
+        if spans[k, 3] > n_words:
+            return NONE
+    return n
+
+
+@kernel
+def _read_points(buf, i, end, spans, n_units, n_words, unit_at, points):  # type: ignore[no-untyped-def]
+    """The alignment points ``0-1`` of buf[i:end] into OUT points[k] = (unit, source, target), places within the unit.
+
+    Returns their number, -1 where one is irregular or outside of its segment.
+    """
+    unit_at[:n_words] = -1
+    for u in range(n_units):
+        unit_at[spans[u, 2] : spans[u, 3]] = u
+    n = 0
+    while True:
+        i = skip_blanks(buf, i, end)
+        if i == end:
+            return n
+        s, i = read_digits(buf, i, end)
+        if i < 0 or i >= end or buf[i] != 45:
+            return NONE
+        t, i = read_digits(buf, i + 1, end)
+        if i < 0 or (i < end and buf[i] != 32):
+            return NONE
+        if n_units:
+            u = unit_at[t] if t < n_words else -1
+            if u < 0 or not spans[u, 0] <= s < spans[u, 1]:
+                return NONE
+            points[n, 0], points[n, 1], points[n, 2] = u, s - spans[u, 0], t - spans[u, 2]
+            n += 1
+
+
+@kernel
+def _put_digits(value, out, at):  # type: ignore[no-untyped-def]
+    size = 1
+    while value >= 10**size:
+        size += 1
+    for k in range(size):
+        out[at + size - 1 - k] = 48 + value % 10
+        value //= 10
+    return at + size
+
+
+@kernel
+def _put_links(points, n_points, u, out, at):  # type: ignore[no-untyped-def]
+    """The links of unit u, ``0-0 1-1``, to OUT out[at:]; returns the position after them."""
+    first = at
+    for k in range(n_points):
+        if points[k, 0] == u:
+            if at > first:
+                out[at] = 32
+                at += 1
+            at = _put_digits(points[k, 1], out, at)
+            out[at] = 45
+            at = _put_digits(points[k, 2], out, at + 1)
+    return at
+
+
+@kernel
+def read_units(  # type: ignore[no-untyped-def]
+    buf, n_fields, sent, seg_begin, seg_end, al_begin, al_end, text, text_ptr, n_words, source, units, n_units, unit, src_start,
+    tgt_start, odd,
+):  # fmt: skip
+    """Units of segments and links of lines. OUT units, n_units of each line; unit, src_start, tgt_start of occurrences.
+
+    Returns the number of occurrences.
+    """
+    most = 2
+    for r in range(len(sent)):
+        most = max(most, seg_end[r] - seg_begin[r], al_end[r] - al_begin[r], text_ptr[r + 1] - text_ptr[r])
+    most = most // 2 + 2
+    starts, unit_at = np.empty(most + 1, np.int64), np.empty(most, np.int64)
+    spans, points = np.empty((most, 4), np.int64), np.empty((most, 3), np.int64)
+    table, hash1, hash2, align, align_ptr = units.table, units.hash, units.hash2, units.align, units.align_ptr
+    n_occ, has_source = 0, len(source.start) > 0
+    for r in range(len(sent)):
+        if odd[r] or n_fields[r] < 5:
+            continue
+        has_segments = n_fields[r] == 6
+        for j in range(seg_begin[r], seg_end[r]):
+            has_segments = has_segments or buf[j] == 61
+        n = _read_segments(buf, seg_begin[r], seg_end[r], n_words[r], spans) if has_segments else 0
+        a, b = (al_begin[r], al_end[r]) if n_fields[r] == 6 else (seg_begin[r], seg_end[r])
+        n_points = 0
+        if n >= 0 and (n_fields[r] == 6 or not has_segments):
+            n_points = _read_points(buf, a, b, spans, n, n_words[r], unit_at, points)
+        if n < 0 or n_points < 0:
+            odd[r] = True
+            continue
+        k = 0
+        if n_words[r]:
+            starts[0], k = text_ptr[r], 1
+        for j in range(text_ptr[r], text_ptr[r + 1] if n else text_ptr[r]):
+            if text[j] == 32:
+                starts[k] = j + 1
+                k += 1
+        starts[k] = text_ptr[r + 1] + 1
+        for u in range(n):
+            first, last, tgt, tgt_end = spans[u, 0], spans[u, 1], spans[u, 2], spans[u, 3]
+            src_a = src_b = np.int64(0)
+            if has_source:
+                src_a, src_b = source_slice(source, sent[r], first, last)
+            v = units.n[0]
+            if src_a < 0 or (src_b and units.src_ptr[v] + src_b - src_a > len(units.src)):
+                odd[r] = True
+                break
+            links_end = _put_links(points, n_points, u, align, align_ptr[v])
+            word_a, word_b = (starts[tgt], starts[tgt_end] - 1) if tgt_end > tgt else (np.int64(0), np.int64(0))
+            h1, h2 = hash_bytes(text, word_a, word_b, np.uint64(last - first), np.uint64(tgt_end - tgt))
+            h1, h2 = hash_bytes(align, align_ptr[v], links_end, h1, h2)
+            h1, h2 = hash_bytes(source.text, src_a, src_b, h1, h2)
+            slot = find_unit(table, hash1, hash2, h1, h2)
+            if table[slot] < 0:
+                put_unit(units, text, word_a, word_b, source, src_a, src_b, last - first, np.nan)
+                align_ptr[v + 1] = links_end
+                table[slot], hash1[v], hash2[v] = v, h1, h2
+            unit[n_occ + u], src_start[n_occ + u], tgt_start[n_occ + u] = table[slot], first, tgt
+        if not odd[r]:
+            n_units[r] = n
+            n_occ += n
+    return n_occ

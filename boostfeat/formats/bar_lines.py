@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import sys
 from codecs import BOM_UTF8
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from math import nan
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from ..core.arrays import F64, I32, I64, Array, offsets
+from ..core.arrays import F64, I32, I64, Array, in_order, offsets
 from ..core.files import Block, decode_line, last_line, read_blocks
 from ..core.text import Strings, split_words
 from ..lists.build import Builder, HypColumns, HypRecord, ReadOptions, UnitColumns
@@ -31,21 +29,20 @@ from .bar_kernel import (
     NAMES,
     VALUES,
     Features,
-    Room,
     SourceTokens,
     UnitTable,
     copy_words,
     find_fields,
-    find_marks,
     find_repeats,
     read_ids,
     read_numbers,
     read_rows_of_features,
+    room_for_features,
 )
 from .fields import optional_score, read_features, sentence_id, split_fields
 
-BLOCK_BYTES = 1 << 22  # of the lines that a thread reads at a time
-T = TypeVar("T")
+NEWLINE, BAR = 10, 124
+BLOCK_BYTES = 1 << 21  # of the lines that a thread reads at a time: larger arrays cost page faults
 Slices = tuple[I64, I64]  # [n] where slices of bytes begin and end
 
 
@@ -64,7 +61,6 @@ class BarLines:
 
     path: str
     block: Block
-    room: Room  # for what is needed while these lines are parsed
     buf: Array
     bars: I64  # where all bars are, and the end of the block
     number: I64  # [n] of the lines in the block, from 1
@@ -79,22 +75,18 @@ class BarLines:
     before: int = 0  # lines of the file before the block
 
     @classmethod
-    def of_block(cls, path: str, block: Block, room: Room, *, is_first: bool = False) -> BarLines:
-        in_words = -(-block.end // 8) * 8  # bytes
-        whole = np.frombuffer(block.data if len(block.data) >= in_words else block.data + bytes(8), np.uint8)
-        buf, words = whole[: block.end], whole[:in_words].view(np.uint64)
+    def of_block(cls, path: str, block: Block, *, is_first: bool = False) -> BarLines:
+        buf = np.frombuffer(block.data, np.uint8)[: block.end]
         start = len(BOM_UTF8) if is_first and block.data.startswith(BOM_UTF8) else 0
-        ends, bars = room.array("ends", block.end), room.array("bars", block.end + 1)
-        n, n_bars = find_marks(buf, words, ends, bars)
-        bars[n_bars] = block.end  # one behind all fields
-        ends, bars = ends[:n], bars[: n_bars + 1]
+        ends, bars = np.flatnonzero(buf == NEWLINE), np.append(np.flatnonzero(buf == BAR), block.end)  # one behind all fields
+        n = len(ends)
         ptr = np.empty(n + 1, np.int64)
-        begin, end, first_bar = (room.array(f"fields.{k}", n + n_bars // 3 + 1) for k in range(3))
+        begin, end, first_bar = np.empty((3, n + len(bars) // 3 + 1), np.int64)
         find_fields(buf, start, ends, bars[:-1], ptr, begin, end, first_bar)
         n_fields, first = np.diff(ptr), ptr[:-1]
         line = np.stack([np.append(start, ends[:-1] + 1), ends], axis=1) if n else np.zeros((0, 2), np.int64)
         odd = np.full(n, not _is_text(block))
-        lines = cls(path, block, room, buf, bars, 1 + np.arange(n), line, first, n_fields, begin, end, first_bar, odd, n)
+        lines = cls(path, block, buf, bars, 1 + np.arange(n), line, first, n_fields, begin, end, first_bar, odd, n)
         blank = (n_fields == 1) & (begin[first] == end[first])
         return lines.take(~blank) if blank.any() else lines
 
@@ -152,7 +144,7 @@ class BarLines:
 
     def features(self, at: Slices) -> NamedValues:
         """The labelled features of slices."""
-        found, counts = self.room.features(self.block.end), np.empty(len(self), np.int64)
+        found, counts = room_for_features(self.block.end), np.empty(len(self), np.int64)
         read_rows_of_features(self.buf, *at, found, counts, self.odd)
         out = self.named(found, counts)
         find_repeats(counts, out.idx, len(out.names), self.odd)
@@ -166,8 +158,8 @@ class BarLines:
         places = zip(found.label[:n_names].tolist(), found.place[:n_names].tolist(), strict=True)
         number: dict[str, int] = {}
         of_name = [number.setdefault(labels[k] if j < 0 else f"{labels[k]}_{j}", len(number)) for k, j in places]
-        idx = found.idx[:n].copy() if of_name == [*range(n_names)] else np.array(of_name, np.int32)[found.idx[:n]]
-        return NamedValues(list(number), counts, idx, found.val[:n].copy())
+        idx = found.idx[:n] if of_name == [*range(n_names)] else np.array(of_name, np.int32)[found.idx[:n]]
+        return NamedValues(list(number), counts, idx, found.val[:n])
 
 
 def string_column(ptr: Array, data: Array) -> Strings:
@@ -179,9 +171,8 @@ def unit_columns(units: UnitTable, features: NamedValues) -> UnitColumns:
     """Return the units of a block that a kernel found."""
     n = int(units.n[0])
     texts = [(units.src_ptr, units.src), (units.tgt_ptr, units.tgt), (units.align_ptr, units.align)]
-    columns = [string_column(ptr[: n + 1].copy(), data[: ptr[n]].copy()) for ptr, data in texts]
-    numbers = [column[:n].copy() for column in (units.src_len, units.tgt_len, units.score)]
-    return UnitColumns._make([*columns, *numbers, *features])
+    columns = [string_column(ptr[: n + 1], data) for ptr, data in texts]
+    return UnitColumns._make([*columns, units.src_len[:n], units.tgt_len[:n], units.score[:n], *features])
 
 
 def _is_text(block: Block) -> bool:
@@ -222,40 +213,16 @@ Columns = Callable[[BarLines, I64], HypColumns]  # of lines and their sentences
 
 def _columns_of_blocks(path: str | Path, options: ReadOptions, columns_of: Columns) -> Iterator[tuple[BarLines, HypColumns]]:
     """Yield the wanted lines of each block and their columns, in order; those ahead are parsed in threads meanwhile."""
-    spare: list[bytearray] = []
-    rooms: list[Room] = []  # of threads that are done with a block
-    before = 0
 
-    def parse(k: int, block: Block) -> tuple[BarLines, HypColumns]:
-        room = rooms.pop() if rooms else Room()
-        lines, sent = BarLines.of_block(str(path), block, room, is_first=k == 0).wanted(options)
-        columns = columns_of(lines, sent)
-        rooms.append(room)
-        return lines, columns
+    def parse(item: tuple[int, Block]) -> tuple[BarLines, HypColumns]:
+        lines, sent = BarLines.of_block(str(path), item[1], is_first=item[0] == 0).wanted(options)
+        return lines, columns_of(lines, sent)
 
-    for lines, columns in _in_threads(parse, enumerate(read_blocks(path, BLOCK_BYTES, last_sentence, spare)), options.threads):
+    before, blocks = 0, enumerate(read_blocks(path, BLOCK_BYTES, last_sentence))
+    for lines, columns in in_order(parse, blocks, threads=options.threads, ahead=1):
         lines.before = before
         yield lines, columns
         before += lines.n_lines
-        spare.append(lines.block.data)
-
-
-def _in_threads(task: Callable[..., T], items: Iterable[tuple[int, Block]], threads: int) -> Iterator[T]:
-    if threads == 1:
-        yield from (task(*item) for item in items)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        ahead: deque[Future[T]] = deque()
-        try:
-            for item in items:
-                ahead.append(pool.submit(task, *item))
-                if len(ahead) > threads:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
-        finally:
-            for future in ahead:
-                future.cancel()
 
 
 def read_bar_list(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import exp, isfinite, nan
+from math import isfinite, nan
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from ..lists.build import ReadOptions, with_own_lines
 from ..lists.nbest import NBest
 from ..lists.quality import QUALITY, check_name, quality_values
 from ..lists.tokens import DECODER_SCORE, END_OF_SENTENCE, TokenBuilder, TokenHyp, attention
-from .neural_lists import CUT, ENTROPY, LOWEST, MARGIN, NAME, as_piece, read_openai
+from .neural_lists import CUT, ENTROPY, LOWEST, MARGIN, NAME, as_piece, read_openai, signals_of
 
 Lines = Sequence[str] | None
 References = Sequence[str | Sequence[str]] | None
@@ -306,15 +306,8 @@ def _vllm_hyp(sent: int, where: str, sample: Any) -> TokenHyp:
     values = [max(float(one.logprob), LOWEST) for one in chosen]
     texts = [one.decoded_token or "" for one in chosen]
     ended = _ends_with_a_special(texts, sample.text)
-    others = [
-        [float(o.logprob) for t, o in step.items() if t != token] for step, token in zip(steps, sample.token_ids, strict=True)
-    ]
-    signals = {}
-    if all(others):
-        signals[MARGIN] = [v - max(max(own), LOWEST) for v, own in zip(values, others, strict=True)]
-        signals[ENTROPY] = [
-            -sum(exp(min(x, 0.0)) * max(x, LOWEST) for x in (v, *own)) for v, own in zip(values, others, strict=True)
-        ]
+    listed = [[float(one.logprob) for one in step.values()] for step in steps]
+    signals = signals_of(values, listed) if min(map(len, listed)) > 1 else {}
     pieces = " ".join(as_piece(text) or "▁" for text in (texts[:-1] if ended else texts))
     return TokenHyp(sent, pieces, where, score, features, {NAME: values}, signals, text=sample.text)
 

@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import glob
 from itertools import islice, pairwise
+from math import log1p
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unicodedata import normalize
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from ..core.arrays import offsets
+from ..core.arrays import F64, I64, offsets
 from ..core.errors import FormatError, InputError, counted
-from ..core.files import read_head, read_lines
+from ..core.files import new_folder, on_progress, read_head, read_lines
 from ..core.overwriting import HEAD
 from ..core.strict_json import typed
 from ..core.text import BLANKS
 from ..lists.absent import are_few, with_absent
-from ..lists.build import ReadOptions, attach, with_tokenizer
+from ..lists.agreement import check_agreement
+from ..lists.build import ReadOptions, TableColumns, attach, with_tokenizer
+from ..lists.forks import in_forks
 from ..lists.joining import TokenNumbers, plain_tokens
 from ..lists.nbest import NBest, strings
-from ..lists.number_files import read_rows
 from ..lists.pieces import MARKS, has_marks, scheme_of, scheme_of_lines
 from ..lists.quality import join_qualities
-from ..lists.store import MAGIC, read_store
+from ..lists.store import MAGIC, PART_NAME, parts_of, read_store, write_store
+from ..lists.tables import read_rows
 from ..lists.words import tokenise
-from . import GRAPHS, detect, read, read_all
+from ..metrics.metric import tokenizer
+from . import GRAPHS, detect, files_of, read, read_all
 from .lines import read_systems
-from .mismatches import FEW, mismatches
 from .neural_lists import Number, objects
 
 PLAIN = ReadOptions()
@@ -75,9 +81,38 @@ class Corpus:
     tokenize: str = "none"  # for BLEU, as sacrebleu
     missing: str | None = None  # what becomes of values that few hypotheses lack, see lists.absent
 
+    def of_table(self, columns: TableColumns) -> Corpus:
+        """Return the corpus without the source and the references that its table has."""
+        refs = [ref for ref in self.refs if ref not in columns.refs]
+        source, format = None if columns.source else self.source, "table" if self.format == "auto" else self.format
+        return replace(self, refs=refs, source=source, format=format)
+
+
+class Lines(NamedTuple):
+    """The source sentences and the references that were given."""
+
+    source: Sequence[str] | None
+    refs: Sequence[Sequence[str]]
+
+    def attached(self, nbest: NBest, name: str, *, start: int = 0, end: int | None = None, threads: int = 1) -> NBest:
+        """Return a list with its lines; it is the sentences from ``start`` to the one before ``end``, or to the last line."""
+        source, refs = self.source and self.source[start:end], [file[start:end] for file in self.refs]
+        moved = replace(nbest, ids=nbest.ids - start) if start else nbest
+        out = attach(moved, source=source, refs=refs, name=name, threads=threads)
+        return replace(out, ids=out.ids + start) if start else out
+
 
 def import_corpus(corpus: Corpus, options: ReadOptions) -> NBest:
     """The lists of a corpus with source, references and BLEU statistics."""
+    lines, options = _given(corpus, options)
+    nbest = _read_lists(corpus, options)
+    if not len(nbest):
+        raise _too_few(corpus.first)
+    return _finished(corpus, lines, nbest, options)
+
+
+def _given(corpus: Corpus, options: ReadOptions) -> tuple[Lines, ReadOptions]:
+    """Return source and references, and options that know of them; raise for what does not go together."""
     ref_files = expand(corpus.refs)
     if [*corpus.files, *corpus.systems, corpus.source, *ref_files].count("-") > 1:
         raise InputError("'-': expected one input from standard input, found more; name files")
@@ -86,24 +121,113 @@ def import_corpus(corpus: Corpus, options: ReadOptions) -> NBest:
     _check_used(corpus, options)
     source = _lines(corpus.source, corpus.first) if corpus.source else None
     refs = [_lines(path, corpus.first) for path in ref_files]
-    options = replace(options, source=source, subwords=_subwords(refs, options), first=corpus.first)
+    return Lines(source, refs), replace(options, source=source, subwords=_subwords(refs, options), first=corpus.first)
+
+
+def _read_lists(corpus: Corpus, options: ReadOptions) -> NBest:
+    """Read the lists of a corpus; none where all sentences are beyond ``first``."""
     nbest = read_systems(corpus.systems, options) if corpus.systems else read_all(corpus.files, options, format=corpus.format)
-    if corpus.first is not None:
-        nbest = nbest.take(nbest.ids < corpus.first)
-        if not len(nbest):
-            n = corpus.first
-            raise InputError(f"--first {n}: expected sentences with ids below {n}, found none; raise it, or sort the list")
+    return nbest if corpus.first is None else nbest.take(nbest.ids < corpus.first)
+
+
+def _too_few(n: int | None) -> InputError:
+    return InputError(f"--first {n}: expected sentences with ids below {n}, found none; raise it, or sort the list")
+
+
+def _finished(corpus: Corpus, lines: Lines, nbest: NBest, options: ReadOptions, *, is_part: bool = False) -> NBest:
+    """Return the lists with their lines and statistics; a part of a list has the lines of its own sentences."""
     name = ", ".join(corpus.files or ("--system",))
     for path in filter(_is_cut, corpus.files):
         options.warn(f"warning: {path}: its last line has no end; was the file cut?")
     warn_of_shape(nbest, options.warn)
     nbest = with_absent(nbest, corpus.missing, name, options.warn)
     nbest = with_tokenizer(nbest, corpus.tokenize, threads=options.threads)
-    nbest = attach(nbest, source=source, refs=refs, name=name, threads=options.threads)
+    first, last = int(nbest.ids[0]), int(nbest.ids[-1])
+    is_inside = is_part and first <= last < min(map(len, filter(None, (lines.source, *lines.refs))), default=0)
+    own = {"start": first, "end": last + 1} if is_inside else {}
+    nbest = lines.attached(nbest, name, **own, threads=options.threads)
     warn_of_pieces(nbest, options.warn)
     warn_of_references(nbest, options.warn)
     warn_of_names(nbest, options.warn)
     return nbest
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Lists in parts
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class _Told(NamedTuple):
+    """A part that a process has written, and what it says of it."""
+
+    file: Path
+    name: str  # of the list that it was
+    first: int
+    last: int
+    warnings: list[str]
+
+
+def import_parts(corpus: Corpus, options: ReadOptions, folder: str, lower_is_better: Sequence[str] = ()) -> None:
+    """Write the lists of a corpus to a folder of stores, a file each, which processes read side by side.
+
+    Sentences of a part follow those of the parts before; a list that is read from the folder is the one that all files give.
+    """
+    if corpus.systems or "-" in corpus.files:
+        raise InputError(f"-o {folder}: a folder of parts has a part for each file, and no --system or '-'; name files")
+    if corpus.missing == "worst":
+        raise InputError("--missing worst looks at all lists; write one store (-o without '/' at its end)")
+    lines, options = _given(corpus, options)
+    files, here = [str(file) for path in corpus.files for file in files_of(path)], os.getpid()
+    with new_folder(folder) as place:
+
+        def part(k: int) -> _Told | None:
+            if os.getpid() != here:
+                on_progress.set(None)
+            said: list[str] = []
+            alone, how = replace(corpus, files=[files[k]]), replace(options, warn=said.append, threads=1)
+            nbest = _read_lists(alone, how)
+            if not len(nbest):  # beyond --first
+                return None
+            nbest = join_qualities(_finished(alone, lines, nbest, how, is_part=True), [], lower_is_better)
+            write_store(nbest, place / f"{k}.nbest")
+            return _Told(place / f"{k}.nbest", files[k], int(nbest.ids[0]), int(nbest.ids[-1]), said)
+
+        told = sorted(filter(None, in_forks(part, range(len(files)), options.threads)), key=lambda part: part.first)
+        if not told:
+            raise _too_few(corpus.first)
+        for line in dict.fromkeys(line for part in told for line in part.warnings):
+            options.warn(line)
+        _line_up(told, lines, options)
+        for k, part_told in enumerate(told):
+            os.replace(part_told.file, place / PART_NAME.format(k + 1, len(told)))
+        parts = {part.name: read_store(place / PART_NAME.format(k + 1, len(told))) for k, part in enumerate(told)}
+        for difference in check_agreement(parts, allow_missing=True):
+            options.warn(f"warning: {difference}")
+
+
+def _line_up(told: Sequence[_Told], lines: Lines, options: ReadOptions) -> None:
+    """Check that parts follow each other, and that all lines have a part; those between two parts are of the second."""
+    end, before = 0, ""
+    for part in told:
+        if part.first < end:
+            raise InputError(
+                f"{part.name}: expected sentences after {end - 1}, the last of {before}, found {part.first}; no sentence is in "
+                "two parts: write one store (-o without '/' at its end), where lists of one sentence are put together"
+            )
+        if part.first > end and (before or lines.source is not None or lines.refs):
+            numbers = f"sentence {end}" if part.first == end + 1 else f"sentences {end} to {part.first - 1}"
+            options.warn(f"warning: no file has {numbers}, before those of {part.name}; is one missing?")
+        if part.first > end and (lines.source is not None or lines.refs):
+            own = lines.attached(read_store(part.file), part.name, start=end, end=part.last + 1, threads=options.threads)
+            write_store(own, anew := part.file.with_suffix(".new"))
+            os.replace(anew, part.file)
+        end, before = part.last + 1, part.name
+    for kind, given in (("source", lines.source), *(("references", file) for file in lines.refs)):
+        if given is not None and len(given) != end:
+            raise InputError(
+                f"{before}: expected sentence ids up to {len(given) - 1}, as {kind} with {counted(len(given), 'line')} has, "
+                f"found ids up to {end - 1}; give the {kind} of these very lists"
+            )
 
 
 def _is_cut(path: str) -> bool:
@@ -124,15 +248,44 @@ def import_lists(
     format: str = "auto",
     first: int | None = None,
     tokenize: str = "none",
-    quality: Mapping[str, str | Path] | None = None,
+    quality: Mapping[str, str | Path] | str | Sequence[str] = (),
     lower_is_better: Sequence[str] = (),
+    group: str | None = None,
+    text: str | None = None,
+    features: str | Sequence[str] = (),
     **options: Any,
 ) -> NBest:
-    """Read lists as ``boostfeat import`` does; ``quality`` has files by name, ``options`` those of ReadOptions, as size=100."""
+    """Read lists as ``boostfeat import`` does; ``options`` are those of ReadOptions, as size=100.
+
+    ``quality`` has files by name. Of a table, ``group``, ``text``, ``features`` and ``quality`` name columns, and so do
+    ``source`` and ``refs`` where there is no such file.
+    """
     lists, references = ([str(own)] if isinstance(own, str | Path) else [*map(str, own)] for own in (files, refs))
     corpus = Corpus(lists, references, None if source is None else str(source), format, first, tokenize=tokenize)
-    specs = [f"{name}={path}" for name, path in (quality or {}).items()]
-    return join_qualities(import_corpus(corpus, ReadOptions(**options)), specs, lower_is_better)
+    named = [f"{name}={path}" for name, path in quality.items()] if isinstance(quality, Mapping) else quality
+    specs = [named] if isinstance(named, str) else [*named]
+    columns = table_columns(corpus, group, text, features, specs)
+    nbest = import_corpus(corpus if columns is None else corpus.of_table(columns), ReadOptions(columns=columns, **options))
+    of_files = [spec for spec in specs if columns is None or spec not in columns.quality]
+    return join_qualities(nbest, of_files, lower_is_better)
+
+
+def table_columns(
+    corpus: Corpus,
+    group: str | None,
+    text: str | None,
+    features: str | Sequence[str],
+    quality: Sequence[str],
+) -> TableColumns | None:
+    """Return the columns of a table by what they hold; sources and references may be in files as well."""
+    if group is None:
+        return None
+    if text is None:
+        raise InputError("--group: a table needs --text COLUMN too; name it")
+    source = corpus.source if corpus.source and not Path(corpus.source).exists() else None
+    refs = [ref for ref in corpus.refs if not Path(ref).exists() and not glob(ref)]
+    names = features.split(",") if isinstance(features, str) else features
+    return TableColumns(group, text, names, [name for name in quality if "=" not in name], source, refs)
 
 
 def _check_used(corpus: Corpus, options: ReadOptions) -> None:
@@ -239,6 +392,96 @@ def warn_of_pieces(nbest: NBest, warn: Callable[[str], None]) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+# References and sources that do not match: found by the words that texts share with their own and with other lines
+# ---------------------------------------------------------------------------------------------------------------------
+
+FEW, MOST = 20, 5_000  # sentences that tell something; beyond these, some of the whole list are looked at
+NEARER = 1.1  # times as much shared: not by chance
+OTHER, APART = 1.15, 0.05  # times as much, and so much more, where texts are read in another way
+FORMS: dict[str, tuple[Callable[[str], str], str]] = {  # by what differs: how to read both alike, and what to do
+    "in other case": (str.lower, "bring both into one case"),
+    "in another Unicode form": (lambda text: normalize("NFC", text), "bring both into NFC (uconv -x any-nfc)"),
+    "tokenised otherwise": (lambda text: " ".join(re.findall(r"\w+", text)), "tokenise both alike, or give --tokenize"),
+}
+
+Words = Sequence[set[str]]
+
+
+def mismatches(nbest: NBest) -> Iterator[str]:
+    """Yield a line for what the references of a list look like, other than its own; each of several references is looked at."""
+    counts = np.diff(nbest.ref_ptr)
+    n_files = int(min(counts, default=0))
+    some = np.flatnonzero(np.diff(nbest.hyp_ptr))
+    some = some[np.unique(np.linspace(0, len(some) - 1, min(len(some), MOST)).astype(np.int64))]
+    texts = [nbest.text[h].as_py() for h in nbest.hyp_ptr[some].tolist()]
+    if len(texts) < FEW or 2 * len({*texts}) < len(texts):
+        return
+    near = {*some.tolist(), *(some - 1).tolist(), *(some + 1).tolist()}
+    source = [line if k in near else "" for k, line in enumerate(nbest.source.to_pylist())]
+    found: dict[str, list[int]] = {}
+    for k in range(n_files):
+        lines = [line if s in near else "" for s, line in enumerate(nbest.refs.take(nbest.ref_ptr[:-1] + k).to_pylist())]
+        if line := _mismatch(texts, some, lines, source, tokenizer(nbest.tokenizer)):
+            found.setdefault(line, []).append(k)
+    for line, files in found.items():
+        who = "the references" if len(files) == n_files else ", ".join(f"reference {k + 1} of {n_files}" for k in files)
+        yield f"{who}: {line}"
+
+
+def _mismatch(texts: list[str], some: I64, lines: list[str], source: list[str], split: Callable[[str], str]) -> str | None:
+    """Say what lines look like, of which ``lines[some]`` should be references of the texts; None: like references."""
+    hyps, refs = _words(texts, split), _words(lines, split)
+    own = _shares(hyps, refs, some)
+    mean = float(own.mean())
+    for what, (form, fix) in FORMS.items():
+        alike = _shares(_words(map(form, texts), split), _words(map(form, lines), split), some).mean()
+        if alike > max(OTHER * mean, mean + APART):
+            return f"they look {what}: texts share {mean:.0%} of their words with them, {alike:.0%} read alike; {fix}"
+    if any(source) and (nearer := _shares(hyps, _words(source, split), some).mean()) > max(OTHER * mean, mean + APART):
+        return f"texts share {mean:.0%} of their words with them, {nearer:.0%} with the source; are -s and -r swapped?"
+    for shift, which in ((1, "after"), (-1, "before")):
+        moved = _shares(hyps, refs, some + shift)
+        first, last = _best_run(moved - own)
+        before, after = own[first:last].mean() if last > first else 0.0, moved[first:last].mean() if last > first else 0.0
+        if last - first >= FEW and after > max(NEARER * before, before + APART):
+            place = f"from line {some[first] + 1} to {some[last - 1] + 1}"
+            return (
+                f"they look shifted by a line {place}: texts share {before:.0%} of their words with their own, {after:.0%} with "
+                f"the line {which}; is one missing or there twice?"
+            )
+    other = float(_shares(hyps, refs, some[::-1]).mean())
+    if mean <= NEARER * other:
+        return (
+            f"texts share {mean:.0%} of their words with them, and {other:.0%} with those of other sentences; are these of the "
+            "same sentences, in the same order and language?"
+        )
+    return None
+
+
+def _words(texts: Iterator[str] | Sequence[str], split: Callable[[str], str]) -> Words:
+    return [set(split(text).split()) for text in texts]
+
+
+def _shares(hyps: Words, refs: Words, places: I64) -> F64:
+    """[n] the share of each text's words that are in the line at its place, rare words counting for more; 0 beyond the lines."""
+    met = Counter(word for line in refs for word in line)
+    weight = {word: log1p(len(refs) / (1 + met[word])) for hyp in hyps for word in hyp}
+    out = np.zeros(len(hyps))
+    for k, (hyp, place) in enumerate(zip(hyps, places.tolist(), strict=True)):
+        if hyp and 0 <= place < len(refs):
+            out[k] = sum(weight[word] for word in hyp & refs[place]) / sum(weight[word] for word in hyp)
+    return out
+
+
+def _best_run(values: F64) -> tuple[int, int]:
+    """Return (first, end) of the run of values with the largest sum (Kadane's algorithm)."""
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    low = np.minimum.accumulate(sums)
+    end = int(np.argmax(sums - low))
+    return int(np.argmin(sums[: end + 1])), end
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 # Files that ``join`` reads besides files of numbers: tokens with numbers, and other lists
 # ---------------------------------------------------------------------------------------------------------------------
 
@@ -253,7 +496,7 @@ class _Tokens(Struct):
 
 def read_other(path: str, *, threads: int, warn: Callable[[str], None]) -> NBest:
     """A list of the same texts: a store, or a list in any format."""
-    if Path(path).is_file() and read_head(path, len(MAGIC)) == MAGIC:
+    if parts_of(path) or (Path(path).is_file() and read_head(path, len(MAGIC)) == MAGIC):
         return read_store(path)
     return read(path, ReadOptions(threads=threads, warn=warn))
 

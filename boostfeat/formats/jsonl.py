@@ -43,6 +43,7 @@ from .fields import check_links, twice
 
 VERSION = "nbest/1"
 FIX = "repair or remove this line"
+HEADER_FIX = f'the first line is a header, such as {{"boostfeat": "{VERSION}"}}; put it before the lists'
 Place = Annotated[int, Meta(ge=0, lt=1 << 31)]
 Quality = dict[str, float | tuple[float, Annotated[float, Meta(ge=0)]]]
 T = TypeVar("T")
@@ -146,7 +147,7 @@ class _ListReader:
         self._quality = array("d")  # numerator and denominator of each, hypothesis by hypothesis
 
     def _read_header(self, line: str, where: str) -> _Header:
-        header, _ = _decoded(_header, line.encode(), where)
+        header, _ = _decoded(_header, line.encode(), where, fix=HEADER_FIX)
         self._note_unknown(parsed(line, where, fix=FIX), _Header, "header.")
         refuse_newer(where, header.boostfeat, "nbest", 1)
         if header.boostfeat != VERSION:
@@ -284,7 +285,12 @@ class _ListReader:
         return replace(out, unit=tuple(units.get(name, u) for name, u in zip(out.names, out.unit, strict=True)))
 
 
-def _decoded(decoder: msgspec.json.Decoder[T], text: bytes, where: str) -> tuple[T, dict[str, Any]]:
+def _decoded(
+    decoder: msgspec.json.Decoder[T],
+    text: bytes,
+    where: str,
+    fix: str = FIX,
+) -> tuple[T, dict[str, Any]]:
     """Return the struct of a text; and all its keys, where there are others than the struct has, else {}.
 
     An object that has only keys of its struct, each once, has as many quotation marks as the struct has when it is written again.
@@ -295,7 +301,7 @@ def _decoded(decoder: msgspec.json.Decoder[T], text: bytes, where: str) -> tuple
         parsed(text, where, fix=FIX)  # raises for what is no JSON
         place, expected, what = in_words(error) if isinstance(error, msgspec.MsgspecError) else ("", "a list", str(error))
         where = where + (f".{place}" if place and "units[" in where else f": {place}" if place else "")
-        raise FormatError(where, expected=expected, found=what, fix=FIX) from None
+        raise FormatError(where, expected=expected, found=what, fix=fix) from None
     same = _quotes(text) == _quotes(_encode(found)) and b"\\u0000" not in text
     return found, {} if same else parsed(text, where, fix=FIX)
 

@@ -2,7 +2,7 @@
 
 OpenNMT's ``-n_best``, mbrs, COMET's tools and NeMo write such files. Numbers after a tab (or before it) are scores: the
 first is the decoder's, and features are score, score_1, ... Others stand beside the text, ``--scores FILE`` or
-``--scores NAME=FILE``: one number a line in the order of the hypotheses, see lists.number_files. An empty line is an empty
+``--scores NAME=FILE``: one number a line in the order of the hypotheses, see lists.tables. An empty line is an empty
 hypothesis. Words are units.
 """
 
@@ -24,7 +24,7 @@ from ..lists.build import ReadOptions
 from ..lists.joining import with_features
 from ..lists.mbr import expected_gains
 from ..lists.nbest import NBest
-from ..lists.number_files import read_numbers
+from ..lists.tables import read_numbers
 from ..lists.tokens import TokenBuilder, TokenHyp
 from ..lists.words import words_of
 from .fields import is_number, number

@@ -357,7 +357,8 @@ def _answer(sent: int, choice: _ReplyChoice, where: str) -> tuple[TokenHyp, int]
     if not kept:
         return TokenHyp(sent, as_piece(" " + " ".join(ascii_words(text))), where, nan, features), 0
     values = [max(tokens[k].logprob, LOWEST) for k in kept]
-    signals = _signals(values, [tokens[k].top_logprobs or [] for k in kept]) if all(t.top_logprobs for t in tokens) else {}
+    tops = [[*{top.token: top.logprob for top in tokens[k].top_logprobs or ()}.values()] for k in kept]
+    signals = signals_of(values, tops) if all(t.top_logprobs for t in tokens) else {}
     pieces = " ".join(as_piece(texts[k]) for k in kept)
     hyp = TokenHyp(sent, pieces, where, sum(values), features, {NAME: values}, signals, text=text)
     return hyp, sum(tokens[k].logprob < LOWEST for k in kept)
@@ -386,11 +387,11 @@ def _token_text(row: _Token) -> str:
         return "".join(chr(b) if b < 128 else f"<0x{b:02X}>" for b in row.bytes or ())
 
 
-def _signals(values: list[float], tops: list[list[_Top]]) -> dict[str, list[float]]:
-    """Return margins and entropies of tokens by the alternatives that the server listed."""
+def signals_of(values: list[float], tops: list[list[float]]) -> dict[str, list[float]]:
+    """Return margins and entropies of tokens by the alternatives that a server listed for each."""
     margins, entropies = [], []
     for value, top in zip(values, tops, strict=True):
-        listed = sorted((max(v, LOWEST) for v in {one.token: one.logprob for one in top}.values()), reverse=True)
+        listed = sorted((max(v, LOWEST) for v in top), reverse=True)
         others = listed[1:] if listed[0] <= value else listed[:1]
         margins.append(value - others[0] if others else 0.0)
         entropies.append(-sum(exp(min(v, 0.0)) * v for v in listed))

@@ -271,12 +271,9 @@ class Builder:
         """Return the number of a unit; one that is new, or that the open list has not had, gets the next."""
         source = self._source_words
         if source and unit.src and unit.src[1] > len(source):
-            raise FormatError(
-                where,
-                expected=f"a source span within the sentence's {counted(len(source), 'word')}",
-                found=f"{unit.src[0]}-{unit.src[1] - 1}",
-                fix="give the source that was decoded",
-            )
+            expected = f"a source span within the sentence's {counted(len(source), 'word')}"
+            fix = "give the source that was decoded"
+            raise FormatError(where, expected=expected, found=f"{unit.src[0]}-{unit.src[1] - 1}", fix=fix)
         src = " ".join(source[slice(*unit.src)]) if unit.src_text is None and unit.src else unit.src_text or ""
         tgt = " ".join(target[slice(*unit.tgt)]) if unit.tgt_text is None and unit.tgt else unit.tgt_text or ""
         src_len = unit.src[1] - unit.src[0] if unit.src else -1
@@ -476,12 +473,9 @@ def own_features(hyp: HypRecord, *, allow_mismatch: bool) -> Mapping[str, float]
 
 
 def mismatch(where: str, name: str, *, total: float, unit_sum: float) -> FormatError:
-    return FormatError(
-        where,
-        expected=f"units whose {name} sums to the hypothesis' {total:g}",
-        found=f"{unit_sum:g}",
-        fix="make the list again, or give --allow-mismatch to keep the difference as a feature of the hypothesis",
-    )
+    expected = f"units whose {name} sums to the hypothesis' {total:g}"
+    fix = "make the list again, or give --allow-mismatch to keep the difference as a feature of the hypothesis"
+    return FormatError(where, expected=expected, found=f"{unit_sum:g}", fix=fix)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -513,14 +507,10 @@ def _merged(units: Units, unit_idx: I32) -> tuple[Units, I32]:
 
 def _unit_keys(units: Units) -> I64:
     """[V, up to 6] everything but the dense features that tells units apart, as integers."""
-    rows = units.sparse
-    words = np.stack([rows.idx.astype(np.int64), (rows.val + 0.0).view(np.int64)], axis=1)
-    bytes_of_rows = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(rows), [None, pa.py_buffer(rows.ptr * words.itemsize * 2), pa.py_buffer(words)]
-    )
-    columns = [column for column in (units.src, units.tgt, units.align, bytes_of_rows) if has_text(column)]  # often not all
-    codes = [np.asarray(column.dictionary_encode().indices) for column in columns]
-    return np.column_stack([*codes, units.src_len, units.tgt_len]).astype(np.int64)
+    rows = replace(units.sparse, val=units.sparse.val + 0.0)
+    texts = [column for column in (units.src, units.tgt, units.align) if has_text(column)]  # often not all
+    codes = [np.asarray(column.dictionary_encode().indices) for column in texts]
+    return np.column_stack([*codes, *([rows.codes()] if len(rows.idx) else []), units.src_len, units.tgt_len]).astype(np.int64)
 
 
 def attach(nbest: NBest, *, source: Sequence[str] | None, refs: Sequence[Sequence[str]], name: str, threads: int = 1) -> NBest:

@@ -50,6 +50,12 @@ def _zeroed(nbest: NBest, names: Collection[str]) -> NBest:
     return replace(nbest, units=units, extra=extra, extra_sparse=extra_sparse)
 
 
+def ranges(nbest: NBest, names: Collection[str]) -> dict[str, list[float]]:
+    """Return the least and the largest value that hypotheses have of each of these features."""
+    columns = {name: nbest.global_column(name) for name in nbest.global_names if name in names}
+    return {name: [float(values.min()), float(values.max())] for name, values in columns.items() if len(values)}
+
+
 def range_warnings(nbest: NBest, said: Collection[str] = ()) -> dict[str, str]:
     """A line for each feature that is left out, by name; not for those that were said already."""
     return {

@@ -19,9 +19,8 @@ from ..core.files import read_bytes
 from ..core.text import Strings, is_whole, normal
 from .build import ReadOptions, TableColumns, ordered_union, with_own_lines
 from .nbest import NBest, Notes, strings
-from .number_files import Numbers, number_column, number_of
 from .quality import join_qualities, join_quality
-from .tables import Table, parse_table, table_of_objects
+from .tables import Numbers, Table, number_column, number_of, parse_table, table_of_objects
 from .tokens import TokenBuilder, TokenHyp
 
 SCORE = "score"  # a feature of this name is the decoder's score, as in JSON lists of speech recognisers

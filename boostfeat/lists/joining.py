@@ -21,8 +21,8 @@ from ..core.arrays import F64, HUGE, I64, Array, first_use_order, offsets, owner
 from ..core.errors import InputError, clip, counted
 from ..core.text import Strings, split_words
 from .nbest import NBest, numbers, strings, take_strings
-from .number_files import Numbers
 from .pieces import join_pieces, scheme_of, words_at
+from .tables import Numbers
 from .tokens import END_OF_SENTENCE, PIECES, WORDS
 from .words import flags, words_of
 

@@ -17,6 +17,7 @@ from ..core.errors import InputError
 from ..core.kernels import kernel
 from ..metrics.metric import Bleu, SentenceBleu, TextMetric, metric_of
 from ..metrics.ngrams import list_keys, posteriors
+from ..metrics.symbols import Texts
 from .choices import best_choice
 from .nbest import NBest
 from .words import Words, words_of
@@ -172,9 +173,7 @@ def _expected_of_texts(nbest: NBest, metric: TextMetric, p: F64, *, threads: int
         first, last = int(nbest.hyp_ptr[s]), int(nbest.hyp_ptr[s + 1])
         n = last - first
         own = text.slice(first, n)
-        rows = metric.count(
-            hyp_ptr=np.arange(n + 1) * n, text=own.take(np.tile(np.arange(n), n)), ref_ptr=np.arange(n + 1), refs=own
-        )
+        rows = metric.count(Texts(np.arange(n + 1) * n, own.take(np.tile(np.arange(n), n)), np.arange(n + 1), own))
         gains = metric.higher(metric.score(rows)).reshape(n, n)  # [reference, hypothesis]
         out[first:last] = np.einsum("rh,rc->hc", gains, p[first:last])
 

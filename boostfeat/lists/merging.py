@@ -120,7 +120,7 @@ def names_given(nb: NBest) -> tuple[set[str], set[str]]:
 
 
 def at_columns(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str, ...], sparse_names: Strings) -> NBest:
-    """Return the list with its features at the given columns."""
+    """Return the list with its features at the given columns; those that have none are left out."""
     if (nb.unit_names, nb.extra_names) == (unit_names, extra_names) and nb.sparse_names.equals(sparse_names):
         return nb
     to_sparse = positions(nb.sparse_names, sparse_names)
@@ -135,8 +135,9 @@ def at_columns(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str, .
         row, goes = np.repeat(np.arange(n), np.diff(rows.ptr)), positions(nb.sparse_names, strings(wanted))[rows.idx]
         comes, stays = goes >= 0, goes < 0
         x[row[comes], goes[comes]] += rows.val[comes]
-        at = (np.concatenate([row[stays], leaves.row]), np.concatenate([to_sparse[rows.idx[stays]], left]))
-        moved = sparse.csr_matrix((np.concatenate([rows.val[stays], leaves.data]), at), shape=(n, len(sparse_names)))
+        at, to = np.concatenate([row[stays], leaves.row]), np.concatenate([to_sparse[rows.idx[stays]], left])
+        values, some = np.concatenate([rows.val[stays], leaves.data]), to >= 0
+        moved = sparse.csr_matrix((values[some], (at[some], to[some])), shape=(n, len(sparse_names)))
         return x, SparseRows.from_matrix(moved)
 
     x, unit_sparse = part(nb.units.sparse, nb.units.x, nb.unit_names, unit_names)

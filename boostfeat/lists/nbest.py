@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
 from importlib import import_module
 from itertools import pairwise, repeat
 from math import nan
@@ -36,12 +37,13 @@ from ..core.arrays import (
 from ..core.errors import counted, repeated
 from ..core.feature_table import linear_scores
 from ..core.html import cell, table, title
-from ..core.text import Strings
+from ..core.text import Strings, string_buffers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 T = TypeVar("T")
+OF_OTHERS = ("meta", "quality.unit")  # columns that say something of other things than the list's content
 
 
 def strings(values: Sequence[str | None]) -> Strings:
@@ -98,13 +100,13 @@ def _segments(ptr: I64, rows: Array | slice) -> tuple[I64, Array | slice]:
 
 
 def _pick(column: Any, rows: Array | slice) -> Any:
-    """Return rows of a column: a view of a slice of numbers, else a copy. A column of which there is none stays so."""
+    """Return rows of a column: a view of a slice, else a copy. A column of which there is none stays so."""
     if isinstance(column, SparseRows):
         ptr, entries = _segments(column.ptr, rows)
         return SparseRows(ptr, column.idx[entries], column.val[entries])
-    if isinstance(column, np.ndarray):
+    if isinstance(column, np.ndarray) or isinstance(rows, slice):
         return column[rows] if len(column) else column
-    return take_strings(column, np.arange(len(column))[rows]) if len(column) else column
+    return take_strings(column, rows) if len(column) else column
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,13 @@ class SparseRows:
         """[n] Σ val w[idx] of each row, one entry after the other."""
         return np.asarray(self.matrix(len(w)) @ w)
 
+    def codes(self) -> I64:
+        """[n] numbers of the rows: equal ones, bit by bit, have the same."""
+        words = np.stack([self.idx.astype(np.int64), self.val.view(np.int64)], axis=1)
+        buffers = [None, pa.py_buffer(self.ptr * words.itemsize * 2), pa.py_buffer(words)]
+        rows = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self), buffers)
+        return np.asarray(rows.dictionary_encode().indices).astype(np.int64)
+
     def matrix(self, n_names: int) -> csr_matrix:
         return sparse.csr_matrix((self.val, self.idx, self.ptr), shape=(len(self), n_names))
 
@@ -175,7 +184,7 @@ class Units:
     def __len__(self) -> int:
         return len(self.x)
 
-    def take(self, rows: Array) -> Units:
+    def take(self, rows: Array | slice) -> Units:
         return Units(**{f.name: _pick(getattr(self, f.name), rows) for f in fields(self)})
 
 
@@ -492,7 +501,7 @@ class NBest:
     def take(self, sentences: Array | slice) -> NBest:
         """The lists of these sentences (positions, not ids; or a mask), in this order; unused units are dropped.
 
-        Numbers of a run of neighbours are views: only their units are copied.
+        Columns of a run of neighbours are views: only their units are copied.
         """
         some = np.arange(len(self))[sentences if isinstance(sentences, slice) or len(sentences) else []]
         is_run = len(some) and (np.diff(some) == 1).all()
@@ -553,10 +562,11 @@ class NBest:
     def compact(self) -> NBest:
         """Without units that no hypothesis uses; the others in order of first use."""
         used, unit_idx = first_use_order(self.unit_idx, self.n_units)
-        return replace(self, units=self.units.take(used), unit_idx=unit_idx)
+        some = slice(len(used)) if np.array_equal(used, np.arange(len(used))) else used  # the first ones are views
+        return replace(self, units=self.units.take(some), unit_idx=unit_idx)
 
-    def truncate(self, size: int) -> NBest:
-        """At most the first ``size`` hypotheses of each list."""
+    def truncate(self, size: int | I64) -> NBest:
+        """At most the first ``size`` hypotheses of each list, one size for all or one a list [S]."""
         counts = np.minimum(np.diff(self.hyp_ptr), size)
         starts = np.repeat(self.hyp_ptr[:-1], counts)
         ptr = offsets(counts)
@@ -583,23 +593,46 @@ class NBest:
         folds = [np.flatnonzero(np.isin(group, part)) for part in np.array_split(firsts, n_folds)]
         return [(np.setdiff1d(np.arange(len(self)), held_out), held_out) for held_out in folds]
 
+    @property
+    def n_repeats(self) -> int:
+        """Count the sentences that were there before: with the same source, or references where there are no sources."""
+        return len(self) - len(np.unique(self._first_occurrences))
+
     @cached_property
     def _first_occurrences(self) -> I64:
         """[S] the first sentence with the same source, or with the same references where the list has no sources."""
         keys: list[Any] = self.source.to_pylist()
         if not any(keys):
             refs, ptr = self.refs.to_pylist(), self.ref_ptr.tolist()
-            keys = [tuple(refs[a:b]) for a, b in pairwise(ptr)]
+            keys = [own if any(own) else () for own in (tuple(refs[a:b]) for a, b in pairwise(ptr))]
         seen: dict[Any, int] = {}
         return np.array([seen.setdefault(key, s) if key else s for s, key in enumerate(keys)], np.int64)
+
+    @cached_property
+    def digest(self) -> str:
+        """Digits of the content: the same for equal lists, whatever files they come from."""
+        out = blake2b(digest_size=8)
+        for name, column in columns(self).items():
+            if name in OF_OTHERS:
+                continue
+            if isinstance(column, np.ndarray):
+                parts: Sequence[Any] = [column]
+            elif isinstance(column, tuple):
+                parts = [repr(column).encode()]
+            else:
+                starts, text = string_buffers(column)
+                parts = [starts - starts[0], text[starts[0] : starts[-1]]]
+            for part in parts:
+                out.update(f"{name} {len(part)} ".encode())
+                out.update(part if isinstance(part, bytes) else np.ascontiguousarray(part).data)
+        return out.hexdigest()
 
     # -- equality ----------------------------------------------------------------------------------------------------
 
     def differences(self, other: NBest) -> list[str]:
         """Names of the columns in which two containers differ, bit by bit (NaN equals NaN); empty when equal."""
         theirs = columns(other)
-        told = ("meta", "quality.unit")  # of other things
-        return [name for name, column in columns(self).items() if name not in told and not _same(column, theirs[name])]
+        return [name for name, column in columns(self).items() if name not in OF_OTHERS and not _same(column, theirs[name])]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NBest) and not self.differences(other)

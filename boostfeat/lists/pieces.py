@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..core.arrays import I64, U8, Bool, offsets
+from ..core.arrays import I64, Bool, offsets
 from ..core.errors import unknown_name
-from ..core.text import Strings, string_buffers
+from ..core.text import Strings
 from .nbest import numbers, strings, take_strings
 from .words import Words, words_of
 
@@ -57,16 +57,7 @@ def scheme_of(tokens: Words) -> str:
 
 def has_marks(lines: Strings) -> bool:
     """Whether any line has any scheme's mark: most have none, and need not be split into words to know."""
-    ptr, text = string_buffers(lines)
-    return any(_has_bytes(ptr, text, mark.encode()) for mark in MARKS.values())
-
-
-def _has_bytes(ptr: I64, text: U8, mark: bytes) -> bool:
-    """Whether any text[ptr[k]:ptr[k+1]] has a mark of two bytes or more. Its first byte is soon found, and rare."""
-    at = np.flatnonzero(text[ptr[0] : max(ptr[0], ptr[-1] + 1 - len(mark))] == mark[0]) + ptr[0]
-    for k, byte in enumerate(mark[1:], 1):
-        at = at[text[at + k] == byte]
-    return bool((ptr[np.searchsorted(ptr, at, side="right")] >= at + len(mark)).any())
+    return any(pc.any(pc.match_substring(lines, mark)).as_py() for mark in MARKS.values())
 
 
 def scheme_of_lines(lines: Sequence[str]) -> str:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from math import inf
 
 import numpy as np
 
-from ..core.arrays import F64, I64
-from ..core.printed_numbers import EXACT, Precision, printed_precision
+from ..core.arrays import F64, I64, Array
+from ..core.printed_numbers import EXACT, Precision
 from .nbest import NBest
 
 KEY = "precision"  # in the list's meta
 CHUNK = 1024  # hypotheses whose sums are held at a time
 SAMPLE = 50_000  # units, and hypotheses, that are looked at: the last digit of numbers shows soon
+FEW = 100  # numbers that are looked at before the others
+DIGITS = (5, 8)  # significant ones: fewer are numbers that happen to be short, more are all that single precision has
+SINGLE = float(np.finfo(np.float32).max)
+DECIMALS = (2, 7)  # the same of numbers with a fixed number of decimals; whole numbers are exact
 
 
 def with_precision(nbest: NBest) -> NBest:
@@ -67,3 +72,38 @@ def _largest(nbest: NBest, hyps: I64) -> F64:
 def _some(n: int) -> I64:
     """Positions, evenly over all n; all of them if they are few."""
     return np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64))
+
+
+def printed_precision(values: F64, largest: Callable[[], float]) -> Precision:
+    """Return the precision of printed finite numbers; ``largest`` gives the largest sum of which they are differences.
+
+    It is asked for only where numbers have so many significant digits, since sums take longer than all else.
+    """
+    some = np.unique(values[values != 0])
+    if not len(some):
+        return EXACT
+    exponent = np.floor(np.log10(np.abs(some)))
+    fixed = _fewest(some, np.zeros(len(some)), DECIMALS[1])
+    digits = _fewest(some, -1 - exponent, DIGITS[1])
+    # numbers of so many digits have more decimals the smaller they are
+    if fixed >= DECIMALS[0] and fixed < digits - 1 - exponent.min():
+        return Precision(10.0**-fixed) if fixed <= DECIMALS[1] else EXACT
+    if not DIGITS[0] <= digits <= DIGITS[1] or not (most := largest()) < SINGLE:
+        return EXACT
+    return Precision(float(np.spacing(np.float32(most))), int(digits))
+
+
+def _fewest(x: F64, shift: F64, most: int) -> float:
+    """The fewest decimals, beyond those that each number is shifted by, that all of x have; infinity if more than ``most``."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):  # of enormous and tiny numbers: no match
+        few = _have_decimals(x[:FEW], np.arange(most + 1)[:, None] + shift[:FEW])  # what a few of them need, all need
+        n = int(np.argmax(few)) if few.any() else most + 1
+        while n <= most and len(x) > FEW and not _have_decimals(x, n + shift):
+            n += 1
+    return n if n <= most else inf
+
+
+def _have_decimals(x: F64, n: F64) -> Array:
+    """[...] whether each number of x [m] has no more than so many decimals, n [..., m] of each."""
+    scale = 10.0**n
+    return np.asarray((np.abs(np.rint(x * scale) / scale - x) <= 1e-12 * np.abs(x)).all(axis=-1))

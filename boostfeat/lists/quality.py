@@ -15,7 +15,7 @@ from ..core.errors import InputError, clip
 from ..metrics.metric import METRICS, Metric, metric_of
 from .joining import check_numbers
 from .nbest import NBest, quality_unit
-from .number_files import Numbers, read_numbers, split_spec
+from .tables import Numbers, read_numbers, split_spec
 
 QUALITY = "quality"  # name of a column that was given without one
 LOWER = {*(name for name, metric in METRICS.items() if metric.lower_is_better), "loss", "nll", "ppl", "perplexity", "error"}

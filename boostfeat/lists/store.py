@@ -10,11 +10,13 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from hashlib import blake2b
+from itertools import pairwise
 from math import inf
 from pathlib import Path
 from types import TracebackType
@@ -27,10 +29,11 @@ import pyarrow as pa
 from ..core.arrays import I32, I64, Array, Bool
 from ..core.compression import COMPRESSORS
 from ..core.errors import FormatError, InputError, refuse_newer
-from ..core.files import cannot_read, is_special, open_output, read_bytes, read_head, temporary_folder
-from ..core.overwriting import HEAD, STORE, kind_of, on_read
+from ..core.files import by_numbers, cannot_read, is_special, open_output, read_bytes, read_head, temporary_folder
+from ..core.overwriting import HEAD, STORE, kind_of, on_map, on_read
 from ..core.strict_json import parse_json, typed
 from ..core.text import is_whole, string_buffers
+from .merging import stack
 from .nbest import NBest, Qualities, Units, columns, numbers, quality_unit, strings, with_columns
 
 MAGIC = b"ARROW1"
@@ -165,7 +168,50 @@ def is_mappable(path: str | Path) -> bool:
 
 
 def read_store(path: str | Path) -> NBest:
-    """Open a store: arrays are views of the mapped file. Every offset is checked before anything uses it."""
+    """Open a store: arrays are views of the mapped file. Every offset is checked before anything uses it.
+
+    A folder of stores is one list, whose sentences are those of one part after the other; it is put together in memory.
+    """
+    if not os.path.isdir(path):
+        return _read_file(path)
+    files = parts_of(path)
+    if not files:
+        raise InputError(f"{path}: expected a store, or a folder with parts of one (*.nbest), found none; import the list first")
+    parts = [_read_file(file) for file in files]
+    _check_parts(files, parts)
+    return stack(parts)
+
+
+PART_NAME = "part-{:05d}-of-{:05d}.nbest"
+_OF = re.compile(r"-of-([0-9]+)\.nbest$")
+
+
+def parts_of(path: str | Path) -> list[Path]:
+    """Return the stores in a folder, in the order of the numbers in their names; none where it is a file.
+
+    Where names say how many there are (``PART_NAME``), all have to be there.
+    """
+    files = sorted(Path(path).glob("*.nbest"), key=lambda file: by_numbers(file.name)) if os.path.isdir(path) else []
+    for wanted in (int(of[1]) for file in files if (of := _OF.search(file.name))):
+        if wanted != len(files):
+            raise InputError(f"{path}: expected {wanted} parts, as their names say, found {len(files)}; copy the folder again")
+    return files
+
+
+def _check_parts(files: Sequence[Path], parts: Sequence[NBest]) -> None:
+    """Raise where no list has these parts: sentences that are there twice, or references that some lack."""
+    for (file, part), (other, after) in pairwise(zip(files, parts, strict=True)):
+        if len(part) and len(after) and after.ids[0] <= part.ids[-1]:
+            raise InputError(
+                f"{other}: expected sentences after {part.ids[-1]}, the last of {file.name}, found {after.ids[0]}; parts are "
+                "in the order of their names, and no sentence is in two of them"
+            )
+        if part.has_stats != after.has_stats:
+            lacks, has = (file, other) if after.has_stats else (other, file)
+            raise InputError(f"{lacks}: expected references, as {has.name} has them, found none; import all parts with -r")
+
+
+def _read_file(path: str | Path) -> NBest:
     where = str(path)
     try:
         first, *others = pa.ipc.MessageReader.open_stream(_source(where))
@@ -191,9 +237,10 @@ def read_store(path: str | Path) -> NBest:
 
 def _source(where: str) -> Any:
     """The mapped file; what is compressed or comes through a pipe is read into memory."""
-    on_read(where)
+    is_file = where != "-" and os.path.isfile(where)
+    (on_map if is_file else on_read)(where)
     try:
-        mapped = pa.memory_map(os.fsencode(where)) if where != "-" and os.path.isfile(where) else None
+        mapped = pa.memory_map(os.fsencode(where)) if is_file else None
     except OSError as error:
         raise cannot_read(where, error) from None
     if mapped is not None and mapped.read(len(MAGIC)) == MAGIC:

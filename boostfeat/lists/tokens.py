@@ -341,12 +341,9 @@ class TokenBuilder(Builder):
 
     def _container(self, draft: _Draft, text: Strings) -> NBest:
         if twice := next((name for name in (PIECES, WORDS) if name in draft.names and name in self._names), None):
-            raise FormatError(
-                self._where[0],
-                expected=f"no feature {twice!r}, which is counted here",
-                found="one in the list",
-                fix="rename it, or give --format moses for a list that boostfeat wrote",
-            )
+            expected = f"no feature {twice!r}, which is counted here"
+            fix = "rename it, or give --format moses for a list that boostfeat wrote"
+            raise FormatError(self._where[0], expected=expected, found="one in the list", fix=fix)
         n, width = draft.x.shape
         self.declared_dense = draft.names
         lengths = draft.src_len.astype(np.int32), draft.tgt_len.astype(np.int32)

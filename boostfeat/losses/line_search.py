@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import copysign, inf, isfinite, sqrt
 
 from ..core.arrays import HUGE
-from .loss import Ray
 
+Ray = Callable[[float], tuple[float, float, float]]  # ρ -> (Ψ, Ψ', Ψ'') of Ψ(scores + ρ direction)
 ROUNDING = 1e-14  # of a sum of many terms, relative: smaller differences between two values mean nothing
 
 

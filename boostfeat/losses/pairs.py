@@ -6,21 +6,36 @@ K pairs, each of one sentence: the better hypothesis, the worse one, and by how 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from ..core.arrays import F64, I64, in_ranges, offsets
 from ..core.kernels import kernel
+from ..core.options import Checked, option
 from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
-from .pair_options import SAMPLERS, PairOptions
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
+PAIRS = "Pairs"
 
-__all__ = ["SAMPLERS", "PairOptions", "Pairs", "pairs_for", "sample_pairs", "split_pairs"]
+
+@dataclass(frozen=True)
+class PairOptions(Checked):
+    """Options of drawing pairs. See ``sample_pairs`` for what the two samplers do."""
+
+    sampler: str = option("ta13", "How pairs are drawn: ta13 or hm11", choices=("ta13", "hm11"), group=PAIRS, rare=True)
+    draws: int = option(10_000, "Random pairs a sentence", least=0, symbol="Γ", group=PAIRS, rare=True)
+    threshold: float = option(0.04, "Least difference in gain of a pair", least=0, group=PAIRS, rare=True)
+    keep: int = option(100, "Pairs kept a sentence", least=1, symbol="K", flag="pairs", group=PAIRS)
+    alpha: float = option(1.0, "Smoothing of sentence BLEU", least=0, group=PAIRS, rare=True)
+    distinct: bool = option(
+        False, "Keep a pair once, however often it was drawn; the papers do not", flag="distinct_pairs", group=PAIRS, rare=True
+    )
+
+
+SAMPLERS: dict[str, PairOptions] = {
+    "ta13": PairOptions("ta13", draws=10_000, threshold=0.04, keep=100),
+    "hm11": PairOptions("hm11", draws=5_000, threshold=0.05, keep=50),
+}
 
 
 @dataclass(frozen=True)
@@ -46,12 +61,6 @@ class Pairs:
         better, worse = np.empty((2, len(self)), np.int64)
         n = _renumber(self.better, self.worse, first, number, used, better, worse)
         return used[:n].copy(), better, worse
-
-    def matrix(self, n_hyps: int) -> csr_matrix:
-        """P [K, H]: +1 for the better, -1 for the worse hypothesis of each pair; margins are P @ scores."""
-        k = len(self)
-        columns = np.stack([self.better, self.worse], axis=1).ravel()
-        return sparse.csr_matrix((np.tile([1.0, -1.0], k), columns, np.arange(0, 2 * k + 1, 2)), shape=(k, n_hyps))
 
 
 @kernel

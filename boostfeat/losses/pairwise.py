@@ -9,7 +9,6 @@ import numpy as np
 from ..core.arrays import F64, HUGE, I64, in_ranges, sum_in_order
 from ..core.kernels import kernel
 from .fast_exp import exp_nonpositive, log1p_unit
-from .loss import Ray
 from .pairs import Pairs
 
 FLOOR = 1e-12  # a difference this small beside the largest value of a feature is the rounding of sums
@@ -183,15 +182,6 @@ class PairwiseLogLoss:
 
     def at(self, scores: F64) -> PairsAt:
         return PairsAt(self, scores)
-
-    def value(self, scores: F64) -> float:
-        return self.at(scores).value()
-
-    def gradient(self, scores: F64) -> F64:
-        return self.at(scores).gradient()
-
-    def ray(self, scores: F64, direction: F64) -> Ray:
-        return self.at(scores).along(direction).at
 
     def in_parts(self, work: Callable[[slice, I64], None]) -> None:
         """Do the work on some blocks in each thread. It gets which, and their cuts."""

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.arrays import F64, I32, I64, Array
+from ..core.arrays import F64, I32, Array
 from ..core.kernels import kernel
-from ..core.text import Strings
 from .bleu import power_of_two
-from .symbols import LETTERS, SEPARATED, Symbols, fill_rows
+from .symbols import LETTERS, SEPARATED, Symbols, Texts, fill_rows
 
 CHAR_ORDER = 6
 WORD_ORDER = 2  # of chrF++
@@ -166,11 +165,10 @@ def _fill_chrf(  # type: ignore[no-untyped-def]
                         out[h, k] = np.int32(row[k])
 
 
-def chrf_stats(*, hyp_ptr: I64, text: Strings, ref_ptr: I64, refs: Strings, word_order: int = 0, threads: int = 1) -> I32:
-    """Rows [H, 18] of hypotheses text [H] against refs [N]; [H, 24] with word_order = 2, chrF++.
+def chrf_stats(texts: Texts, *, word_order: int = 0, threads: int = 1) -> I32:
+    """Rows [H, 18] of hypotheses [H] against references; [H, 24] with word_order = 2, chrF++.
 
-    Hypotheses of sentence s are ``hyp_ptr[s]:hyp_ptr[s+1]``, and likewise for references; every sentence has
-    at least one. Equal to sacrebleu's statistics on every hypothesis, whatever the number of threads.
+    Every sentence has at least one. Equal to sacrebleu's statistics on every hypothesis, whatever the number of threads.
     """
 
     if not 0 <= word_order <= CHAR_ORDER:
@@ -180,10 +178,8 @@ def chrf_stats(*, hyp_ptr: I64, text: Strings, ref_ptr: I64, refs: Strings, word
         c, w = ((x.ptr, x.ids, x.ref_sym_ptr, x.ref_ids) for x in (characters, words or characters))
         _fill_chrf(characters.hyp_ptr, characters.ref_ptr, *c, characters.n_types, *w, word_order, rows)
 
-    out = np.zeros((len(text), 3 * (CHAR_ORDER + word_order)), np.int32)
-    columns = {"hyp_ptr": hyp_ptr, "text": text, "ref_ptr": ref_ptr, "refs": refs}
-    kinds = (LETTERS, SEPARATED) if word_order else (LETTERS,)
-    return fill_rows(fill, out, **columns, kinds=kinds, threads=threads)
+    out = np.zeros((len(texts.text), 3 * (CHAR_ORDER + word_order)), np.int32)
+    return fill_rows(fill, out, texts, (LETTERS, SEPARATED) if word_order else (LETTERS,), threads)
 
 
 def chrf(rows: Array) -> F64:

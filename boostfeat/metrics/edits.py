@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.arrays import F64, I32, I64, Array
+from ..core.arrays import F64, I32, Array
 from ..core.kernels import kernel
-from ..core.text import Strings
-from .symbols import CHARACTERS, WORDS, Symbols, fill_rows
+from .symbols import CHARACTERS, WORDS, Texts, fill_rows
 
 EDITS, REF_LEN = 0, 1
 N_STATS = 2
@@ -87,19 +86,14 @@ def _fill_edits(  # type: ignore[no-untyped-def]
                     out[h, 0], out[h, 1] = edits, m
 
 
-def edit_stats(*, hyp_ptr: I64, text: Strings, ref_ptr: I64, refs: Strings, characters: bool = False, threads: int = 1) -> I32:
-    """Rows [H, 2] (edits, reference length), in words or characters, of hypotheses text [H] against refs [N].
+def edit_stats(texts: Texts, *, characters: bool = False, threads: int = 1) -> I32:
+    """Rows [H, 2] (edits, reference length), in words or characters, of hypotheses [H] against references.
 
-    Hypotheses of sentence s are ``hyp_ptr[s]:hyp_ptr[s+1]``, and likewise for references; every sentence has
-    at least one. Case counts; white space at both ends does not. The number of threads does not matter.
+    Every sentence has at least one. Case counts; white space at both ends does not. The number of threads does not matter.
     """
-
-    def fill(rows: I32, symbols: Symbols) -> None:
-        _fill_edits(*symbols, rows)
-
-    out = np.zeros((len(text), N_STATS), np.int32)
-    columns = {"hyp_ptr": hyp_ptr, "text": text, "ref_ptr": ref_ptr, "refs": refs}
-    return fill_rows(fill, out, **columns, kinds=(CHARACTERS if characters else WORDS,), threads=threads)
+    out = np.zeros((len(texts.text), N_STATS), np.int32)
+    kind = CHARACTERS if characters else WORDS
+    return fill_rows(lambda rows, symbols: _fill_edits(*symbols, rows), out, texts, (kind,), threads)
 
 
 def error_rate(rows: Array) -> F64:

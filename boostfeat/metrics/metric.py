@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,22 +25,8 @@ from .bleu import corpus_bleu, corpus_rows, sentence_bleu
 from .chrf import chrf, chrf_stats
 from .edits import edit_stats, error_rate
 from .sums import BLEU, CHRF, EDITS, RATIO, STRICT, TER, Recipe
+from .symbols import Texts
 from .ter import ter, ter_stats
-
-
-class Columns(Protocol):
-    """Numbers that came with the hypotheses; see lists.nbest.Qualities."""
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
-    def lower(self) -> tuple[bool, ...]: ...
-    @property
-    def unit(self) -> tuple[float, ...]: ...
-    @property
-    def value(self) -> F64: ...
-    @property
-    def weight(self) -> F64: ...
 
 
 class Lists(Protocol):
@@ -58,7 +45,7 @@ class Lists(Protocol):
     @property
     def has_stats(self) -> bool: ...
     @property
-    def quality(self) -> Columns: ...
+    def quality(self) -> Any: ...  # lists.nbest.Qualities
     @property
     def tokenizer(self) -> str: ...
 
@@ -221,7 +208,7 @@ class TextMetric(Metric):
     """A metric whose rows are counted on the texts: chrF, TER, WER, CER."""
 
     name: str
-    count: Callable[..., Array]  # (hyp_ptr, text, ref_ptr, refs, threads) -> rows
+    count: Callable[[Texts], Array]  # rows
     of_sums: Callable[[Array], F64]
     signed: Callable[[int | str], str]
     width: int
@@ -252,7 +239,7 @@ class TextMetric(Metric):
         ref_ptr, refs = lists.ref_ptr, lists.refs
         if len(sents) < len(ref_ptr) - 1 or (np.diff(ref_ptr) < 1).any():
             ref_ptr, refs = _padded(ref_ptr, refs, sents)
-        return self.count(hyp_ptr=hyp_ptr, text=text, ref_ptr=ref_ptr, refs=refs)
+        return self.count(Texts(hyp_ptr, text, ref_ptr, refs))
 
     def score(self, sums: Array) -> F64:
         return self.of_sums(sums)
@@ -409,23 +396,17 @@ def tokenizer(name: str) -> Callable[[str], str]:
 def _edits(name: str, *, characters: bool) -> TextMetric:
     unit = "char" if characters else "none"
 
-    def count(**columns: Any) -> Array:
-        return edit_stats(**columns, characters=characters)
-
     def signed(n_refs: int | str) -> str:
         return f"nrefs:{n_refs}|case:mixed|tok:{unit}|version:boostfeat-{__version__}"
 
-    return TextMetric(name, count, error_rate, signed, 2, EDITS, True)
+    return TextMetric(name, partial(edit_stats, characters=characters), error_rate, signed, 2, EDITS, True)
 
 
 def _chrf(name: str, word_order: int) -> TextMetric:
-    def count(**columns: Any) -> Array:
-        return chrf_stats(**columns, word_order=word_order)
-
     def signed(n_refs: int | str) -> str:
         return _sacrebleu_signature("CHRF", n_refs, word_order=word_order)
 
-    return TextMetric(name, count, chrf, signed, 18 + 3 * word_order, CHRF)
+    return TextMetric(name, partial(chrf_stats, word_order=word_order), chrf, signed, 18 + 3 * word_order, CHRF)
 
 
 METRICS: dict[str, Metric] = {
@@ -468,7 +449,8 @@ def metric_of(name: str, lists: Lists | None = None) -> Metric:
     parts = _parts(name, known)
     if parts:
         return Combination(name, parts)
-    raise unknown_name("metric", name, known)
+    error = unknown_name("metric", name, known)
+    raise error if lists is None or columns else InputError(f"{error}; the list has no quality column")
 
 
 def _parts(name: str, known: dict[str, Metric]) -> tuple[tuple[float, Metric], ...]:

@@ -8,7 +8,9 @@ with its seed, BLEU's p-values are its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -30,18 +32,11 @@ def p_value(trials: F64, observed: float) -> float:
     return (1 + int(np.count_nonzero(trials >= observed - ROUNDING))) / (1 + len(trials))
 
 
-def paired_bootstrap(a: Array, b: Array, *, metric: str | Metric = "bleu-sbp", trials: int = TRIALS, seed: int = SEED) -> float:
-    """p-value of the difference between systems with rows a and b [S, 11]: of d_t = |a_t - b_t| on resamples, those with
-    d_t - mean(d) ≥ |a - b|   [K04], with sacrebleu's centring
-    """
-    _check(a, b)
-    return bootstrap_p(
-        bootstrap_sums(a, trials=trials, seed=seed), bootstrap_sums(b, trials=trials, seed=seed), a=a, b=b, metric=metric
-    )
-
-
 def bootstrap_p(sums_a: F64, sums_b: F64, *, a: Array, b: Array, metric: str | Metric) -> float:
-    """The p-value of ``paired_bootstrap`` from the sums [T, 11] of the same resamples of both systems."""
+    """The p-value of the difference between systems with rows a and b [S, 11], by the sums [T, 11] of the same resamples of both.
+
+    It is the share of differences d_t = |a_t - b_t| with d_t - mean(d) ≥ |a - b|   [K04], with sacrebleu's centring.
+    """
     difference = np.abs(_score(sums_a, metric) - _score(sums_b, metric))
     return p_value(difference - difference.mean(), _difference(a, b, metric))
 
@@ -161,3 +156,44 @@ def _difference(a: Array, b: Array, metric: str | Metric) -> float:
 def _check(a: Array, b: Array) -> None:
     if a.shape != b.shape or not len(a):
         raise ValueError(f"expected rows of the same sentences, at least one, found {a.shape} and {b.shape}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Choices for sentences that were not trained on, and the errors of their differences
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HeldOutRows:
+    """For each candidate the statistics [S, n] of the hypotheses it chooses; its score is the metric of their sum."""
+
+    metric: Metric
+    rows: Sequence[Array]
+
+    @cached_property
+    def totals(self) -> F64:
+        """[K, n]"""
+        return np.array([rows.sum(axis=0) for rows in self.rows], np.float64)
+
+    @cached_property
+    def scores(self) -> F64:
+        """[K] as people read them."""
+        return self.metric.points * self.metric.score(self.totals)
+
+    @cached_property
+    def gains(self) -> F64:
+        """[K] higher is better."""
+        return self.metric.higher(self.scores)
+
+    def error(self, a: int, b: int) -> float:
+        """Return the standard error of the difference between two candidates' scores.
+
+        They differ in few choices, so it is far smaller than the error of either. By the delta method, with r_s the
+        statistics of a sentence and ∇ that of the metric: se² = S Var_s(∇ · (r_s of a - r_s of b)).
+        """
+        apart = (self.rows[a] - self.rows[b]) @ self.metric.slope(self.totals[a])
+        return self.metric.points * float(np.sqrt(len(apart) * apart.var()))
+
+    def written(self, value: float) -> float:
+        """Return a score, gain or error as models keep it: four decimals of points, six digits of a column's own unit."""
+        return round(float(value), 4) if self.metric.points == 100 else float(f"{value:.6g}")

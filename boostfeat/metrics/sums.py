@@ -43,10 +43,6 @@ class Recipe(NamedTuple):
     def width(self) -> int:
         return int(self.stop[-1])
 
-    @property
-    def only_bleu(self) -> bool:
-        return len(self.kind) == 1 and self.kind[0] <= STRICT
-
 
 @kernel
 def _bleu(sums, strict):  # type: ignore[no-untyped-def]

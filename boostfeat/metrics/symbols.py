@@ -28,6 +28,15 @@ CHARACTERS = 2  # code points of the text, white space at both ends left out
 LETTERS = 3  # code points that are no white space
 
 
+class Texts(NamedTuple):
+    """Hypotheses of sentence s, text[hyp_ptr[s]:hyp_ptr[s+1]], and likewise its references; offsets begin at 0."""
+
+    hyp_ptr: I64  # [S+1]
+    text: Strings  # [H]
+    ref_ptr: I64  # [S+1]
+    refs: Strings  # [N]
+
+
 class Symbols(NamedTuple):
     """Hypotheses and references of some sentences as numbers."""
 
@@ -167,20 +176,17 @@ def _number(  # type: ignore[no-untyped-def]
             ptr[h + 1] = at + n
 
 
-def number_symbols(*, hyp_ptr: I64, text: Strings, ref_ptr: I64, refs: Strings, kind: int) -> Symbols:
-    """Symbols of hypotheses text [H] and references refs [N].
-
-    Hypotheses of sentence s are ``hyp_ptr[s]:hyp_ptr[s+1]``, and likewise for references; offsets begin at 0.
-    """
-    hyp_ptr, ref_ptr = np.array(hyp_ptr), np.array(ref_ptr)  # read-only ones would be compiled for once more
-    text_ptr, hyp_bytes = string_buffers(text)
-    ref_text_ptr, ref_bytes = string_buffers(refs)
+def number_symbols(texts: Texts, kind: int) -> Symbols:
+    """Symbols of hypotheses and references."""
+    hyp_ptr, ref_ptr = np.array(texts.hyp_ptr), np.array(texts.ref_ptr)  # read-only ones would be compiled for once more
+    text_ptr, hyp_bytes = string_buffers(texts.text)
+    ref_text_ptr, ref_bytes = string_buffers(texts.refs)
     symbols = Symbols(
         hyp_ptr=hyp_ptr,
-        ptr=np.empty(len(text) + 1, np.int64),
+        ptr=np.empty(len(texts.text) + 1, np.int64),
         ids=np.empty(text_ptr[-1] - text_ptr[0], np.int32),
         ref_ptr=ref_ptr,
-        ref_sym_ptr=np.empty(len(refs) + 1, np.int64),
+        ref_sym_ptr=np.empty(len(texts.refs) + 1, np.int64),
         ref_ids=np.empty(ref_text_ptr[-1] - ref_text_ptr[0], np.int32),
         n_types=np.empty(len(hyp_ptr) - 1, np.int64),
     )
@@ -191,36 +197,22 @@ def number_symbols(*, hyp_ptr: I64, text: Strings, ref_ptr: I64, refs: Strings, 
     return symbols
 
 
-def fill_rows(
-    fill: Callable[..., None],
-    out: Array,
-    *,
-    hyp_ptr: I64,
-    text: Strings,
-    ref_ptr: I64,
-    refs: Strings,
-    kinds: Sequence[int],
-    threads: int = 1,
-) -> Array:
+def fill_rows(fill: Callable[..., None], out: Array, texts: Texts, kinds: Sequence[int], threads: int = 1) -> Array:
     """OUT out[H, ...], by fill(rows of some hypotheses, Symbols of each kind) on fixed blocks of sentences.
 
     Kernels run in threads; the result does not depend on their number.
     """
-    if (np.diff(ref_ptr) < 1).any():
-        s = int(np.argmin(np.diff(ref_ptr)))
+    if (np.diff(texts.ref_ptr) < 1).any():
+        s = int(np.argmin(np.diff(texts.ref_ptr)))
         raise ValueError(f"sentence {s}: expected at least one reference, found none")
-    cuts = block_ptr(len(hyp_ptr) - 1)
+    cuts = block_ptr(len(texts.hyp_ptr) - 1)
 
     def work(k: int) -> None:
-        first, last = cuts[k], cuts[k + 1]
-        h0, h1, r0, r1 = hyp_ptr[first], hyp_ptr[last], ref_ptr[first], ref_ptr[last]
-        block = {
-            "hyp_ptr": hyp_ptr[first : last + 1] - h0,
-            "text": text.slice(h0, h1 - h0),
-            "ref_ptr": ref_ptr[first : last + 1] - r0,
-            "refs": refs.slice(r0, r1 - r0),
-        }
-        fill(out[h0:h1], *(number_symbols(**block, kind=kind) for kind in kinds))
+        some = slice(cuts[k], cuts[k + 1] + 1)
+        hyp_ptr, ref_ptr = texts.hyp_ptr[some], texts.ref_ptr[some]
+        (h0, h1), (r0, r1) = hyp_ptr[[0, -1]], ref_ptr[[0, -1]]
+        block = Texts(hyp_ptr - h0, texts.text.slice(h0, h1 - h0), ref_ptr - r0, texts.refs.slice(r0, r1 - r0))
+        fill(out[h0:h1], *(number_symbols(block, kind) for kind in kinds))
 
     in_threads(work, range(len(cuts) - 1), threads)
     return out

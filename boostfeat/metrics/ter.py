@@ -16,14 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import F64, I64, Array
+from ..core.arrays import F64, Array
 from ..core.kernels import kernel
-from ..core.text import Strings
-from .edits import edit_distance, symbol_places
-from .symbols import WORDS, Symbols, fill_rows, lower
+from .edits import EDITS, N_STATS, REF_LEN, edit_distance, symbol_places
+from .symbols import WORDS, Texts, fill_rows, lower
 
-EDITS, REF_LEN = 0, 1
-N_STATS = 2
 BEAM = 25  # cells on both sides of the diagonal
 LONGEST_SHIFT = 10  # words
 FARTHEST_SHIFT = 50  # between the positions of the words in hypothesis and reference
@@ -163,35 +160,17 @@ def _distance(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _edits(  # type: ignore[no-untyped-def]
-    hyp,
-    n,
-    ref,
-    m,
-    head,
-    after,
-    equal,
-    plus,
-    minus,
-    low,
-    high,
-    forward,
-    backward,
-    cells,
-    moved,
-    align,
-    hyp_wrong,
-    ref_wrong,
-):
+def _edits(hyp, n, ref, m, head, after, equal, room):  # type: ignore[no-untyped-def]
     """Edits of INOUT hyp[n], which is shifted, and ref[m], whose words stand at head[word], after[that], ...
 
     IN equal: the same as symbol_places gives it, where m is at most 256.
 
-    The rest is room for work. Of shifts, that is made which reduces the distance most; among equals the
+    Of shifts, that is made which reduces the distance most; among equals the
     longest, then the one from farthest left, then the one to farthest left; until none reduces it.
     """
     if n == 0 or m == 0:
         return n + m
+    low, high, forward, backward, cells, moved, align, hyp_wrong, ref_wrong, plus, minus = room
     zero: Any = np.int64(0)  # not the literal, for which numba would compile kernels a second time
     stride = _set_beam(n, m, low, high)
     for j in range(low[0], high[0]):
@@ -270,6 +249,7 @@ def _fill_ter(hyp_ptr, ptr, ids, ref_ptr, ref_sym_ptr, ref_ids, n_types, out):  
     after, align = np.empty(m_max, np.int64), np.empty(m_max, np.int64)
     hyp_wrong, ref_wrong = np.empty(n_max, np.bool_), np.empty(m_max, np.bool_)
     plus, minus = np.empty(m_max // 64 + 1, np.uint64), np.empty(m_max // 64 + 1, np.uint64)
+    room = low, high, forward, backward, cells, moved, align, hyp_wrong, ref_wrong, plus, minus
     for s in range(len(hyp_ptr) - 1):
         total = 0
         for r in range(ref_ptr[s], ref_ptr[s + 1]):
@@ -285,29 +265,20 @@ def _fill_ter(hyp_ptr, ptr, ids, ref_ptr, ref_sym_ptr, ref_ids, n_types, out):  
                 n = ptr[h + 1] - ptr[h]
                 for i in range(n):
                     hyp[i] = ids[ptr[h] + i]
-                edits = _edits(
-                    *(hyp, n, ref, m, head, after, equal, plus, minus),
-                    *(low, high, forward, backward, cells, moved, align, hyp_wrong, ref_wrong),
-                )
+                edits = _edits(hyp, n, ref, m, head, after, equal, room)
                 if r == ref_ptr[s] or edits < out[h, 0]:
                     out[h, 0] = edits
         for h in range(hyp_ptr[s], hyp_ptr[s + 1]):
             out[h, 1] = total / (ref_ptr[s + 1] - ref_ptr[s])
 
 
-def ter_stats(*, hyp_ptr: I64, text: Strings, ref_ptr: I64, refs: Strings, threads: int = 1) -> F64:
-    """Rows [H, 2] (fewest edits, mean reference length) of hypotheses text [H] against refs [N], lowercased.
+def ter_stats(texts: Texts, *, threads: int = 1) -> F64:
+    """Rows [H, 2] (fewest edits, mean reference length) of hypotheses [H] against references, lowercased.
 
-    Hypotheses of sentence s are ``hyp_ptr[s]:hyp_ptr[s+1]``, and likewise for references; every sentence has
-    at least one. Equal to sacrebleu's statistics on every hypothesis, whatever the number of threads.
+    Every sentence has at least one. Equal to sacrebleu's statistics on every hypothesis, whatever the number of threads.
     """
-
-    def fill(rows: F64, words: Symbols) -> None:
-        _fill_ter(*words, rows)
-
-    out = np.zeros((len(text), N_STATS))
-    columns = {"hyp_ptr": hyp_ptr, "text": lower(text), "ref_ptr": ref_ptr, "refs": lower(refs)}
-    return fill_rows(fill, out, **columns, kinds=(WORDS,), threads=threads)
+    out, texts = np.zeros((len(texts.text), N_STATS)), texts._replace(text=lower(texts.text), refs=lower(texts.refs))
+    return fill_rows(lambda rows, words: _fill_ter(*words, rows), out, texts, (WORDS,), threads)
 
 
 def ter(rows: Array) -> F64:

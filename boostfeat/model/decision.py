@@ -29,8 +29,9 @@ from ..lists.choices import best_choice, decoder_choice
 from ..lists.mbr import mbr_gains
 from ..lists.nbest import NBest
 from ..lists.words import words_of
+from .chance import Chance
 
-KEY, CALIBRATION = "decision", "calibration"  # of a model's config
+KEY, CALIBRATION, RANGES = "decision", "calibration", "ranges"  # of a model's config
 Config = Mapping[str, Any]
 MBR, SCORE = "mbr", "score"
 CUT = 5  # letters of a source word: what follows is mostly inflection
@@ -54,12 +55,7 @@ class Length:
 
     def expected(self, source: str) -> float:
         """Return q."""
-        words = split_words(source)
-        constant, a_word, a_letter = self.shared
-        total = constant + a_word * len(words) + a_letter * letters(words)
-        for stem in stems(words):
-            total += self.stems.get(stem, 0.0)
-        return max(total, 1.0)
+        return expected_words(split_words(source), self.shared, self.stems)
 
     def costs(self, source: str, counts: Array) -> F64:
         """Return [K] the costs of hypotheses of so many words."""
@@ -74,8 +70,12 @@ class Length:
         return np.concatenate([np.zeros(0), *own])
 
 
-def stems(words: Sequence[str]) -> list[str]:
-    return [word[:CUT] for word in words]
+def expected_words(source: Sequence[str], shared: Sequence[float], of_stems: Mapping[str, float]) -> float:
+    """Return q of the words of a source sentence."""
+    total = shared[0] + shared[1] * len(source) + shared[2] * letters(source)
+    for word in source:
+        total += of_stems.get(word[:CUT], 0.0)
+    return max(total, 1.0)
 
 
 def letters(words: Sequence[str]) -> int:
@@ -140,21 +140,22 @@ def ranks(config: Config, nbest: NBest, scores: F64, *, threads: int = 1) -> F64
 
 @dataclass(frozen=True)
 class Calibration:
-    """P(the choice is better than the decoder's | margin) = σ(intercept + slope log(1 + margin / scale)), where they differ."""
+    """Tells how good a model's choices are, by lists that it was not learned from."""
 
-    intercept: float
-    slope: float
-    scale: float
-    keep_first: float  # margin below which the decoder's choice is kept; 0: never
-    gain: float  # of keeping it, in points of the metric on the held-out list
+    keep_first: float  # margin over the decoder's choice below which that is kept; 0: never
+    gain: float  # of keeping it, in points of the metric
     error: float  # of that gain
-    lists: int  # that it was learnt on, and those of them where choices differ
+    lists: int  # that it was learned on, and those of them where the choice is not the decoder's
     changed: int
+    chance: Chance | None = None  # None: of an earlier release, which asked how probably a choice beats the decoder's
+    margin: Mapping[str, float] | None = None  # quantiles, of choices that are not the decoder's
+    probability: Mapping[str, float] | None = None  # quantiles, of all choices
 
-    def confidence(self, margin: F64) -> F64:
-        """Return [S] the confidence of each choice; 1 where it is the decoder's."""
-        z = self.intercept + self.slope * np.log1p(np.maximum(margin, 0.0) / self.scale)
-        return np.where(margin > 0, 1 / (1 + np.exp(-z)), 1.0)
+    def probabilities(self, nbest: NBest, ranked: F64, chosen: I64) -> F64:
+        """Return [S] the probability of hypotheses [S] to be the best of lists that the model ranks so."""
+        if self.chance is None:
+            raise InputError("the model, of an earlier release, does not know how probably a choice is the best; learn it again")
+        return self.chance.of_choices(nbest, ranked, chosen)
 
     @classmethod
     def of(cls, config: Config) -> Calibration:

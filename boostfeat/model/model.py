@@ -110,9 +110,9 @@ class Model:
             )
         return nbest.sum_units(unit_scores + tree_scores(self.trees, unit_table(nbest, self._tested)), own)
 
-    def predict(self, nbest: NBest) -> I64:
+    def predict(self, nbest: NBest, *, threads: int = 1) -> I64:
         """[S] what the model takes of each list: the highest score, or as its config says (see decision); -1 of an empty one."""
-        return best_choice(nbest, ranks(self.config, nbest, self.decision_function(nbest)))
+        return best_choice(nbest, ranks(self.config, nbest, self.decision_function(nbest), threads=threads))
 
     @cached_property
     def _tested(self) -> set[str]:

@@ -12,7 +12,7 @@ from scipy import sparse
 from ..core.arrays import F64
 from ..core.errors import InputError, repeated
 from ..lists.nbest import NBest, SparseRows, strings
-from ..trees.tree import Tree, TreeInput
+from ..trees.tree import TreeInput
 from .model import Model, hypothesis_table, unit_table
 
 
@@ -85,32 +85,16 @@ def _with_leaves(nbest: NBest, model: Model, names: tuple[str, ...]) -> NBest:
     return replace(nbest, units=replace(nbest.units, sparse=wider), sparse_names=all_names)
 
 
-def augmented_weights(model: Model, *, leaves: bool = False) -> dict[str, float]:
+def augmented_weights(model: Model) -> dict[str, float]:
     """Weights that give an augmented list the scores that the model gives the original."""
-    if leaves:
-        of_leaf = [tree.weight for tree in model.trees for _ in range(tree.n_leaves)]
-        return {**model.weights, **dict(zip(leaf_names(model), of_leaf, strict=True))}
     return {**model.weights, **{tree.name: tree.weight for tree in model.trees}}
 
 
-def folded(weights: Mapping[str, float], model: Model, *, leaves: bool = False) -> Model:
-    """The model with the weights that a tuner found on the augmented list: those of trees (or leaves) go back to the trees."""
-    if leaves:
-        own = set(leaf_names(model))
-        return replace(
-            model,
-            weights={name: w for name, w in weights.items() if name not in own},
-            trees=tuple(_weighed_leaves(tree, weights) for tree in model.trees),
-        )
+def folded(weights: Mapping[str, float], model: Model) -> Model:
+    """The model with the weights that a tuner found on the augmented list: those of trees go back to the trees."""
     names = {tree.name for tree in model.trees}
     return replace(
         model,
         weights={name: w for name, w in weights.items() if name not in names},
         trees=tuple(replace(tree, weight=float(weights.get(tree.name, 0.0))) for tree in model.trees),
     )
-
-
-def _weighed_leaves(tree: Tree, weights: Mapping[str, float]) -> Tree:
-    factor = np.zeros(len(tree.feature))
-    factor[tree.leaves] = [weights.get(f"{tree.name}.{k}", 0.0) for k in range(tree.n_leaves)]
-    return replace(tree, weight=1.0, value=factor * tree.value, intercept=factor * tree.intercept)

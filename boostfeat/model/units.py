@@ -53,7 +53,7 @@ class UnitSpace:
         return out
 
     def spread_of(self, hyps: I64) -> Callable[[F64], F64]:
-        """g [L] -> A' g [V]: what hypotheses ask of each unit, of g on a grid (growing_kernels.on_grid), whose sums are exact."""
+        """g [L] -> A' g [V]: what hypotheses ask of each unit, of g on a grid (trees.growing.on_grid), whose sums are exact."""
         if self.is_global:
             return lambda g: _put(g, hyps, len(self.table))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -216,20 +216,8 @@ def _steps(trees: tuple[Any, ...], name: str, real: F64) -> F64:
 
 def used_together(model: Model) -> dict[str, Any]:
     """Count the trees that use each pair of features; on the diagonal, how many use the feature."""
-    uses = [sorted(tree.features()) for tree in model.trees]
-    counts: dict[str, int] = {}
-    for names in uses:
-        for name in names:
-            counts[name] = counts.get(name, 0) + 1
+    counts = Counter(name for tree in model.trees for name in tree.features())
     names = sorted(counts, key=lambda n: (-counts[n], n))[:TOP]
-    at = {name: k for k, name in enumerate(names)}
-    matrix = np.zeros((len(names), len(names)), int)
-    for used in uses:
-        kept = [at[name] for name in used if name in at]
-        for i in kept:
-            matrix[i, i] += 1
-        for i, j in combinations(kept, 2):
-            matrix[i, j] += 1
-            matrix[j, i] += 1
-    off_diagonal = matrix.sum() - np.trace(matrix)
-    return {"names": names, "matrix": matrix.tolist(), "any": bool(off_diagonal)}
+    uses = np.array([[name in tree.features() for name in names] for tree in model.trees], int)
+    matrix = uses.T @ uses if names else np.zeros((0, 0), int)
+    return {"names": names, "matrix": matrix.tolist(), "any": bool(matrix.sum() > np.trace(matrix))}

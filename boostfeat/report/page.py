@@ -10,6 +10,7 @@ import base64
 import gzip
 import hashlib
 import json
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
@@ -35,7 +36,7 @@ def render(data: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"fixed": _fixed, "signed": _signed, "p": _p, "share": _share, "count": _count, "value": _value}
+    environment.filters |= FILTERS
     script, plotly = _resource("report.js"), get_plotlyjs()
     policy = (
         f"default-src 'none'; script-src {_hash(script)} {_hash(plotly)}; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -87,26 +88,8 @@ def _resource(name: str) -> str:
 # -- numbers as the page shows them ------------------------------------------------------------------------------------
 
 
-def _fixed(value: float | None, digits: int = 2) -> str:
-    return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")
-
-
-def _signed(value: float | None, digits: int = 2) -> str:
-    return "–" if value is None else f"{value:+.{digits}f}".replace("-", "−")
-
-
-def _p(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}%".replace("-", "−")
-
-
-def _count(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.0f}"
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form).replace("-", "−")
 
 
 def _value(value: Any) -> str:
@@ -114,3 +97,13 @@ def _value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+FILTERS: dict[str, Callable[..., str]] = {
+    "fixed": lambda value, digits=2: _number(value, f".{digits}f"),
+    "signed": lambda value, digits=2: _number(value, f"+.{digits}f"),
+    "p": lambda value: "< 0.001" if value is not None and value < 0.001 else _number(value, ".3f"),
+    "share": lambda value: _number(value, ".1%"),
+    "count": lambda value: _number(value, ",.0f"),
+    "value": _value,
+}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from ..compare.findings import Outcome
 from ..compare.runner import VERSION, file_of_run
 from ..core.arrays import F64, I64, offsets
 from ..core.errors import FormatError, InputError, clip_json, refuse_newer
+from ..core.files import digest
 from ..core.strict_json import load_json, typed
 from ..features.feature_maker import FeatureMaker
 from ..lists.choices import Scorer, decoder_choice, oracle_choice
@@ -301,18 +301,13 @@ def _test_path(folder: Path, inputs: Mapping[str, _RecordedInput], given: str | 
     if path is None:
         raise InputError(f"{recorded.path}: expected the test list of {folder}, found no file; say where it is now with --test")
     # the digest of what stands in the file, as compare takes it; the choices are positions in exactly these lists
-    found = sha256(path) if path.is_file() else None
+    found = digest(path) if path.is_file() else None
     if found and recorded.sha256 and found != recorded.sha256:
         raise InputError(
             f"{path}: expected the test list of {folder} (sha256 {recorded.sha256[:12]}...), found another ({found[:12]}...); "
             "give the very list that was compared, or compare again"
         )
     return path
-
-
-def sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _system(folder: Path, row: Row, nbest: NBest, maker: FeatureMaker) -> FinishedSystem:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, log1p
+from itertools import compress
+from math import exp, log
+from operator import not_
 from typing import Any, NamedTuple
 from warnings import warn
 from zlib import crc32
@@ -17,6 +19,7 @@ from ..features.resources import Clusters
 from ..features.templates.candidates import Candidates, expected_gains
 from ..features.templates.helpers import parsed_links, split
 from ..features.templates.place import turn
+from ..model.decision import expected_words
 
 LARGEST = 1.7976931348623157e308
 CANDIDATE_KEYS = ("features", "score", "text", "units")
@@ -61,7 +64,7 @@ class Decided:
     """A choice among candidates."""
 
     index: int
-    probability: float | None  # that it is better than the decoder's; None: the model was not calibrated
+    probability: float | None  # that it is the best of its list; None: the model did not learn that
     margin: float  # over the decoder's choice
     kept_first: bool  # whether it is the decoder's choice
     model: str
@@ -324,10 +327,7 @@ class PlainModel:
             words = words_of_text(source)
             if not words:
                 raise CandidateError("source: the model knows how long a translation is; give the source sentence")
-            expected = length["shared"][0] + length["shared"][1] * len(words) + length["shared"][2] * sum(map(len, words))
-            for word in words:
-                expected += length["stems"].get(word[: length["cut"]], 0.0)
-            expected = max(expected, 1.0)
+            expected = expected_words(words, length["shared"], length["stems"])
             costs = [length["weight"] * (len(text) - expected) ** 2 / expected for text in texts]
             scores = [score - cost for score, cost in zip(scores, costs, strict=True)]
         return scores if scale is None else expected_gains(texts, softmax([scale * score for score in scores]))
@@ -342,14 +342,24 @@ class PlainModel:
         margin = ranks[chosen] - ranks[first]
         if margin < least_margin:
             chosen, margin = first, 0.0
-        return Decided(chosen, self.probability(margin), margin, chosen == first, self.data["signature"])
+        texts = [each if isinstance(each, str) else each["text"] for each in candidates]
+        return Decided(chosen, self.probability(texts, ranks, chosen), margin, chosen == first, self.data["signature"])
 
-    def probability(self, margin: float) -> float | None:
-        """Give the probability that a choice of this margin is better than the decoder's."""
-        curve = self.data["calibration"]
-        if curve is None or margin <= 0:
-            return None if curve is None else 1.0
-        return 1 / (1 + exp(-curve["intercept"] - curve["slope"] * log1p(margin / curve["scale"])))
+    def probability(self, texts: Sequence[str], ranks: Sequence[float], chosen: int) -> float | None:
+        """Give the probability that a candidate is the best of its list; equal texts are as good as each other."""
+        curve = self.data["chance"]
+        if curve is None:
+            return None
+        p, top = softmax([curve["scale"] * min(max(rank, -1e150), 1e150) for rank in ranks]), ranks.index(max(ranks))
+        is_top = [k == top or (text == texts[top] != "") for k, text in enumerate(texts)]
+        own, others = sum(compress(p, is_top)), sum(compress(p, map(not_, is_top)))
+        sure = 1.0
+        if others > 0:
+            sure = 1 / (1 + exp(-curve["intercept"] - curve["slope"] * min(log(own) - log(others), 30.0)))
+        if is_top[chosen]:
+            return sure
+        mine = sum(each for k, each in enumerate(p) if k == chosen or (texts[k] == texts[chosen] != ""))
+        return (1 - sure) * mine / (others or 1.0)
 
 
 def place_units(units: Sequence[Unit], n_words: int, n_source: int) -> None:

@@ -21,7 +21,7 @@ from ..features.registry import Template
 from ..features.resources import Clusters
 from ..lists.absent import WAYS, with_absent
 from ..lists.nbest import NBest
-from ..model.decision import CALIBRATION, CUT, Calibration, Decision, ranks
+from ..model.decision import CALIBRATION, Calibration, Decision, ranks
 from ..model.model import Model
 from .candidate_lists import COMPUTED, as_dictionaries, dictionaries_of_texts, list_of_objects, lists_of_candidates
 from .drift import Drift
@@ -40,8 +40,9 @@ def plain_data(model: Model, plan: FeaturePlan | None) -> dict[str, Any]:
     """Return what a PlainModel holds, as JSON would have it; ``plan`` has the templates that it computes itself."""
     decision, posterior = Decision.of(model.config), plan and plan.posterior
     read = {name for entry in (plan.entries if plan else ()) for name in entry.options.get("features", ())}  # of a decoder
-    length = decision.length and {**decision.length.to_json(), "cut": CUT}
+    length = decision.length and decision.length.to_json()
     clusters = (plan and plan.clusters) or Clusters()
+    known = Calibration.of(model.config).chance if CALIBRATION in model.config else None
     return {
         "signature": model.signature,
         "level": model.level,
@@ -52,7 +53,7 @@ def plain_data(model: Model, plan: FeaturePlan | None) -> dict[str, Any]:
         "products": [list(pair) for pair in (plan and plan.products) or ()],
         "posterior": posterior and {"scale": posterior.scale, "model": posterior.model and _of_list(posterior.model)},
         "decision": {"scale": decision.scale, "length": length},
-        "calibration": asdict(Calibration.of(model.config)) if CALIBRATION in model.config else None,
+        "chance": known and asdict(known),
     }
 
 
@@ -183,7 +184,7 @@ class Reranker:
         return [self.choose(own, source) for own, source in zip(lists, chain(sources, repeat("")), strict=False)]
 
     def decide(self, candidates: Candidates, source: str = "") -> Decided:
-        """Return the choice with its margin over the decoder's, and how probable it is that it is better."""
+        """Return the choice, how probable it is that it is the best, and its margin over the decoder's."""
         with _in_one_line():
             rows, source = self._dictionaries(candidates, source)
             try:
@@ -191,8 +192,7 @@ class Reranker:
             except MissingFeatureError as error:
                 self._drift.miss(error.features)
                 raise
-        text = rows[choice.index]["text"]
-        self._drift.meet([0.0 if choice.kept_first else choice.margin], [source], [text])
+        self._drift.meet_candidates(rows, source, choice)
         return choice
 
     @cached_property
@@ -200,7 +200,7 @@ class Reranker:
         return Drift(self.model, self.name)
 
     def report(self) -> dict[str, Any]:
-        """Return what decisions met so far beside training: kept choices, margins, probabilities, lacking features, words."""
+        """Return what decisions met so far beside training: kept choices, margins, probabilities, features, words."""
         return self._drift.report()
 
     def ranks(self, nbest: NBest, scores: F64) -> F64:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from ..core.options import check, option
+from ..core.options import Checked, option
 
 LeafKind = Literal["constant", "linear", "affine"]
 LEAF_KINDS: tuple[LeafKind, ...] = get_args(LeafKind)
@@ -13,7 +13,7 @@ TREES = "Trees"
 
 
 @dataclass(frozen=True)
-class TreeOptions:
+class TreeOptions(Checked):
     """Options of growing trees.
 
     ``max_leaves``: [TA13] has 2 to 8, its best models 2. ``min_occurrences`` is by default about what a unit in all hypotheses of
@@ -27,8 +27,10 @@ class TreeOptions:
         255, "Bins of a feature: thresholds are sought at their borders", least=2, most=255, group=TREES, rare=True
     )
     candidates: int = option(
-        4, "Features of linear and affine leaves grown fully: the best of a search", least=1, group=TREES, rare=True
+        4,
+        "Features of linear and affine leaves grown fully: the best of a search",
+        least=1,
+        group=TREES,
+        rare=True,
+        needs=("leaves=linear", "leaves=affine"),
     )
-
-    def __post_init__(self) -> None:
-        check(self)

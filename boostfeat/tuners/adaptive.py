@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -283,8 +281,7 @@ class OnlineRanker(OnlineOptions):
         for epoch in range(1, self.epochs + 1):
             pairs = self.draw(nbest, gains, rng, run)
             batches = minibatches(pairs, self.batch, rng)
-            go = self._pass_in_threads if self.asynchronous else self.one_pass
-            loss = go(batches, differences, weights)
+            loss = self.one_pass(batches, differences, weights)
             if not np.isfinite(weights.squares).all():  # the steps are 0 from here on, and nothing else would show it
                 raise InputError(f"epoch {epoch}: the gradients have blown up; rescale the features")
             log.record(epoch, weights.settled() / differences.unit, loss=loss / max(len(pairs), 1), pairs=len(pairs))
@@ -319,22 +316,6 @@ class OnlineRanker(OnlineOptions):
         while under_way:
             weights.step(*under_way.popleft())
         return total
-
-    def _pass_in_threads(self, batches: Hyps, differences: Differences, weights: Weights) -> float:
-        """[G13] Algorithm 2: gradients are applied in the order in which threads come to be done with them."""
-        lock = Lock()
-
-        def work(hyps: tuple[I64, I64]) -> float:
-            batch = differences.batch(*hyps)
-            with lock:
-                w = weights.read(batch.active)
-            gradient, value = batch.gradient(w, loss=self.loss)
-            with lock:
-                weights.step(batch.active, gradient)
-            return value
-
-        with ThreadPoolExecutor(self.workers) as pool:
-            return sum(pool.map(work, batches))
 
 
 def minibatches(pairs: Pairs, size: int, rng: np.random.Generator) -> Hyps:

@@ -12,14 +12,13 @@ import numpy as np
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
-from ..core.arrays import F64, I64, Bool, block_ptr, in_ranges, in_threads
+from ..core.arrays import F64, I64, Bool, block_ptr, in_ranges, in_threads, offsets, segment_positions
 from ..core.feature_table import linear_scores
 from ..core.kernels import kernel
 from ..lists.nbest import NBest, by_name
-from ..losses.pairs import Pairs, pairs_for, split_pairs
+from ..losses.pairs import Pairs, split_pairs
 from ..losses.pairwise import FLOOR, PairwiseLogLoss
 from .sparse_sums import SparseSums
-from .tuner_options import ProOptions
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,25 +44,9 @@ class LinearFit:
         return dict(zip(compress(self.names, kept.tolist()), self.raw[kept].tolist(), strict=True))
 
 
-def fit_pro(
-    nbest: NBest,
-    options: ProOptions | None = None,
-    *,
-    gain: str = "bleu",
-    seed: int,
-    threads: int = 1,
-    init: Mapping[str, float] | None = None,
-) -> LinearFit:
-    """Draw pairs and fit. The result does not depend on the number of threads."""
-    options = options or ProOptions()
-    pairs = pairs_for(nbest, options.pair_options(), gain=gain, seed=seed, threads=threads)
-    problem = linear_problem(nbest, pairs, threads=threads)
-    return problem.fit(l2=options.l2, init=init, max_iter=options.max_iter, tol=options.tol)
-
-
-def linear_problem(nbest: NBest, pairs: Pairs, *, threads: int = 1) -> LinearProblem:
-    """The pairs of a list, standardised, to be fitted with one penalty or several."""
-    ptr = block_ptr(len(pairs.sent_ptr) - 1)
+def linear_problem(nbest: NBest, pairs: Pairs, *, threads: int = 1, blocks: I64 | None = None) -> LinearProblem:
+    """The pairs of a list, standardised, to be fitted with one penalty or several; sums are over these blocks of sentences."""
+    ptr = block_ptr(len(pairs.sent_ptr) - 1) if blocks is None else blocks
     _ = nbest.global_names  # made once, not in every thread
     n = len(ptr) - 1
     parts = in_ranges(lambda some: LinearPart(nbest, pairs, ptr[some.start : some.stop + 1]), n, min(threads, n))
@@ -72,6 +55,15 @@ def linear_problem(nbest: NBest, pairs: Pairs, *, threads: int = 1) -> LinearPro
         return in_threads(lambda part: method(part, *arguments, **named), parts, threads)
 
     return LinearProblem(each, nbest.feature_names, n_dense=len(nbest.global_names))
+
+
+def problem_of_some(nbest: NBest, sentences: I64, pairs: Pairs, *, threads: int = 1) -> LinearProblem:
+    """Return the problem of the lists of some sentences, rising, whose pairs these are, without a copy of their features."""
+    hyps, counts = segment_positions(nbest.hyp_ptr, sentences), np.zeros(len(nbest), np.int64)
+    counts[sentences] = np.diff(pairs.sent_ptr)
+    pairs = replace(pairs, better=hyps[pairs.better], worse=hyps[pairs.worse], sent_ptr=offsets(counts))
+    blocks = np.append(sentences, len(nbest))[block_ptr(len(sentences))]  # the others have no pairs
+    return linear_problem(nbest, pairs, threads=threads, blocks=blocks)
 
 
 class EachBlock(Protocol):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from math import exp
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from ..lists.choices import all_rows
 from ..lists.nbest import NBest
 from ..metrics.metric import Metric, metric_of
 from ..metrics.significance import exact_sums
-from ..metrics.sums import STRICT, Recipe, gain_of
+from ..metrics.sums import Recipe, gain_of
 from ..model.model import Model
 from .base import EpochLog, Features, Run
 from .tuner_options import MertOptions
@@ -117,28 +116,6 @@ def _add_columns(x, d, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def log_bleu(sums, strict):  # type: ignore[no-untyped-def]
-    """ln ``corpus_bleu`` of integer statistics [11]: the same definition, with a single logarithm."""
-    length = sums[10] if strict else sums[8]
-    if sums[0] == 0 or sums[7] == 0 or length == 0:  # without a word that matches no longer n-gram does
-        return -np.inf
-    product, part = 1.0, 1.0
-    for n in range(4):
-        if sums[n] == 0:
-            part /= 2
-        product *= (sums[n] if sums[n] > 0 else part) / sums[4 + n]
-    return np.log(product) / 4 + min(0.0, 1.0 - sums[9] / length)
-
-
-@kernel
-def value_of(recipe, sums):  # type: ignore[no-untyped-def]
-    """Return the value to climb of statistics [n]: ln BLEU, or the gain of another metric."""
-    if len(recipe.kind) == 1 and recipe.kind[0] <= STRICT:
-        return log_bleu(sums, recipe.kind[0] == STRICT)
-    return gain_of(recipe, sums)
-
-
-@kernel
 def _best_interval(at, order, old, new, rows, sums, recipe, reach, narrow):  # type: ignore[no-untyped-def]
     """(γ, value) in the middle of the best interval between changes of the statistics; of equals the widest, then the first.
 
@@ -161,7 +138,7 @@ def _best_interval(at, order, old, new, rows, sums, recipe, reach, narrow):  # t
                 continue  # another winner of the same statistics does not end the interval
         width = min(high - low, 2 * reach)
         if width > narrow:  # not where several lists change winners at one point, before all of them have
-            value = value_of(recipe, sums)
+            value = gain_of(recipe, sums)
             if value > best or (value == best and width > widest):
                 best, widest = value, width
                 where = low + width / 2 if width < 2 * reach else min(max(0.0, low + reach), high - reach)
@@ -196,12 +173,8 @@ class LineSearchLists:
         return self.base + self.slopes(w)
 
     def value(self, scores: F64) -> float:
-        """Return the value to climb of the winners: ln BLEU, or the gain of another metric."""
-        return float(value_of(self.recipe, self._sums(segment_argmax(self.hyp_ptr, scores))))
-
-    def gained(self, new: float, old: float) -> float:
-        """Return how much better a value is, on the scale of 0..1."""
-        return exp(new) - exp(old) if self.recipe.only_bleu else new - old
+        """Return the gain of the winners, which is climbed."""
+        return float(gain_of(self.recipe, self._sums(segment_argmax(self.hyp_ptr, scores))))
 
     def line_search(self, a: F64, b: F64, *, reach: float = 1.0, narrow: float = 0.0) -> tuple[float, float]:
         """(γ, value) of the best point of the line of scores a + γ b; see ``_best_interval`` for which of many."""
@@ -266,7 +239,8 @@ class Mert(MertOptions):
                 # every start has a random stream of its own: the same result for any number of threads
                 streams = [np.random.default_rng([run.seed, r, k]) for k in range(self.shakes if r else 1 + self.restarts)]
                 if r:
-                    starts = [self._shaken(best, rng) for rng in streams]
+                    length, n = float(np.linalg.norm(best)) or 1.0, len(best)
+                    starts = [best + self.shake * rng.random() * length * random_direction(n, rng) for rng in streams]
                 else:
                     starts = [start, *(random_direction(len(start), rng) for rng in streams[1:])]
                 for w, value, n in pool.map(lambda w, rng: self._climb(corpus, w, rng), starts, streams):
@@ -278,12 +252,9 @@ class Mert(MertOptions):
                     weights[moves] = best / scale
                     if not corpus.base.any():
                         weights[moves] *= total / np.abs(weights[moves]).sum()
-                more = {} if isinstance(corpus, LineSearchLists) else {"graphs": corpus.shown(best_value)}
+                more = {} if isinstance(corpus, LineSearchLists) else {"graphs": 100 * best_value}
                 log.record(r, weights, searches=searches, **more)
         return log.model(self, "mert")
-
-    def _shaken(self, w: F64, rng: np.random.Generator) -> F64:
-        return w + self.shake * rng.random() * (float(np.linalg.norm(w)) or 1.0) * random_direction(len(w), rng)
 
     def _climb(self, corpus: Any, w: F64, rng: np.random.Generator) -> tuple[F64, float, int]:
         """(weights, value, number of line searches) of a local optimum."""
@@ -300,7 +271,8 @@ class Mert(MertOptions):
                 moved = a + step * b
                 found = corpus.value(moved)  # what the ranking has, should rounding have promised more
                 if found > value:
-                    idle = 0 if 100 * corpus.gained(found, value) > self.tol else idle
+                    gained = found - (value if value > -np.inf else 0.0)
+                    idle = 0 if 100 * gained > self.tol else idle
                     w, a, value = w + step * d, moved, found
         return w, _ranked(corpus, w), n  # anew: the steps' rounding adds up
 
@@ -310,8 +282,8 @@ class Mert(MertOptions):
         free = np.flatnonzero(~run.groups.frozen(features.names))
         if len(free) > self.max_features:
             raise InputError(
-                f"mert: expected at most {self.max_features} features to tune, found {len(free)}; freeze some with --groups, "
-                "raise --max-features, or take a method for many features (pro, kbmira, adagrad)"
+                f"mert: expected at most {self.max_features} features to tune, found {len(free)}; freeze some with --set groups, "
+                "raise --set max-features, or take a method for many features (pro, kbmira, adagrad)"
             )
         x, d = features.dense, features.n_dense
         x = np.concatenate([x[:, free[free < d]].T, _sparse_columns(features, free[free >= d] - d)])

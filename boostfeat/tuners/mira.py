@@ -16,15 +16,7 @@ from ..lists.nbest import NBest
 from ..metrics.sums import add_row, context_gain
 from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
-from .margin import (
-    KernelLists,
-    Limits,
-    bound_step,
-    cutting_plane,
-    health,
-    margin_step,
-    score_of,
-)
+from .margin import KernelLists, Limits, bound_step, cutting_plane, health, margin_step, score_of
 from .tuner_options import ORACLES, PREDICTIONS, MiraOptions, RelativeMarginOptions
 
 __all__ = ["ORACLES", "PREDICTIONS", "Mira", "train"]

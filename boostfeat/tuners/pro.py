@@ -58,7 +58,7 @@ class Pro(ProOptions):
 
 
 def seed_of(seed: int, r: int) -> int:
-    """The first round is fit_pro with the run's seed; later ones have seeds that no other run's first round has."""
+    """The first round has the run's seed; later ones have seeds that no other run's first round has."""
     return seed if r == 0 else int(np.random.SeedSequence([seed, r]).generate_state(1, np.uint64)[0])
 
 

@@ -36,11 +36,13 @@ class SparseSums:
 
     def __init__(self, nbest: NBest, hyps: I64, cuts: I64) -> None:
         """Hold hypotheses [U] of blocks cuts [B+1]."""
-        blocks = [_block_of(nbest, hyps[a:b]) for a, b in pairwise(cuts.tolist())]
-        in_hyps, idx, in_rows, column, value, columns = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        parts = [*zip(*(_block_of(nbest, hyps[a:b]) for a, b in pairwise(cuts.tolist())), strict=True)]
+        sizes = [offsets(np.array(list(map(len, parts[k])))) for k in (2, 5)]  # of rows, columns
+        # the first is let go of before the next is put together: there is never a second copy of all
+        in_hyps, idx, in_rows, column, value, columns = (np.concatenate(parts.pop(0)) for _ in range(len(parts)))
         self._ptr, self._idx = frozen(offsets(in_hyps)), unsigned(idx)
-        self._row_ptr, self._column, self._value = frozen(offsets(in_rows)), unsigned(column), frozen(value)
-        self._cuts = cuts, *(offsets(np.array([len(block[k]) for block in blocks])) for k in (2, 5))  # of hyps, rows, columns
+        self._row_ptr, self._column, self._value = frozen(offsets(in_rows)), frozen(column), frozen(value)
+        self._cuts = cuts, *sizes  # of hyps, rows, columns
         self.columns: I64 = columns  # [C] of the list's N sparse features, those of the first block, then of the second, ...
 
     def __len__(self) -> int:
@@ -49,21 +51,21 @@ class SparseSums:
     def peak(self) -> F64:
         """[C] the largest absolute value of each column in a row."""
         peak, (_, rows, columns) = np.zeros(len(self.columns)), self._cuts
-        of_entry = np.repeat(columns[:-1], np.diff(self._row_ptr[rows]))
-        np.maximum.at(peak, of_entry + self._column, np.abs(self._value))
+        for (a, b), (first, last) in zip(pairwise(self._row_ptr[rows].tolist()), pairwise(columns.tolist()), strict=True):
+            np.maximum.at(peak[first:last], self._column[a:b], np.abs(self._value[a:b]))
         return peak
 
     def squares(self, better: I64, worse: I64, cuts: I64, peak: F64) -> tuple[F64, F64]:
         """[C] the sum of squared differences over pairs in blocks, divided by the peaks [C], and how many are not 0."""
         squares, counts = np.zeros((2, len(self.columns)))
-        _pair_squares(better, worse, cuts, *self._arrays, peak, squares, counts)
+        _pair_squares(better, worse, cuts, self._arrays, peak, squares, counts)
         return squares, counts
 
     def log_loss(self, w: F64, scale: F64, scores: F64, loss: PairwiseLogLoss) -> tuple[F64, F64, F64]:
         """Ψ [B] at scores [U] + A (X w / scale), w [N], its gradient g [U] in the scores, and that in w [C], scale [C]."""
         g, slope, losses, pairs = np.zeros(len(scores)), np.zeros(len(scale)), np.empty(len(loss.cuts) - 1), loss.pairs
         of_pairs = pairs.better, pairs.worse, loss.weight, loss.plain, loss.cuts
-        _log_loss(*self._arrays, self.columns, w, scale, *of_pairs, scores, g, slope, losses)
+        _log_loss(self._arrays, self.columns, w, scale, of_pairs, scores, g, slope, losses)
         return losses, g, slope
 
     @property
@@ -86,7 +88,15 @@ def _block_of(nbest: NBest, hyps: I64) -> tuple[Array, ...]:
     columns = np.flatnonzero(place)
     place[columns] = np.arange(len(columns))
     in_rows = np.concatenate([np.diff(rows.ptr), np.diff(own.ptr)[has_own]])
-    return n + has_own, all_idx, in_rows, place[column], np.concatenate([rows.val, own.val]), columns
+    number = np.uint16 if len(columns) < 1 << 16 else np.uint32
+    return n + has_own, all_idx, in_rows, place[column].astype(number), _narrow(np.concatenate([rows.val, own.val])), columns
+
+
+def _narrow(values: F64) -> Array:
+    """Return numbers as bytes where all are small counts: kernels read every one in each step of a fit."""
+    with np.errstate(invalid="ignore"):
+        counts = values.astype(np.uint8)
+    return counts if (counts == values).all() else values
 
 
 def _units_of(nbest: NBest, hyps: I64) -> tuple[I64, I32, SparseRows]:
@@ -102,32 +112,13 @@ def _units_of(nbest: NBest, hyps: I64) -> tuple[I64, I32, SparseRows]:
 
 
 @kernel
-def _log_loss(  # type: ignore[no-untyped-def]
-    hyp_cuts,
-    row_cuts,
-    column_cuts,
-    ptr,
-    idx,
-    row_ptr,
-    column,
-    value,
-    columns,
-    w,
-    scale,
-    better,
-    worse,
-    weight,
-    plain,
-    cuts,
-    scores,
-    g,
-    slope,
-    losses,
-):
+def _log_loss(arrays, columns, w, scale, of_pairs, scores, g, slope, losses):  # type: ignore[no-untyped-def]
     """INOUT scores[U] += A (X w / scale); OUT g[U] = dΨ/dscores, slope[C] = X' (A' g) / scale, both 0 before; losses[B] = Ψ.
 
     One kernel for all blocks, so that fits in other threads wait for the interpreter's lock once and not for every block.
     """
+    hyp_cuts, row_cuts, column_cuts, ptr, idx, row_ptr, column, value = arrays
+    better, worse, weight, plain, cuts = of_pairs
     most = np.max(np.diff(cuts))
     all_rows, all_own = np.empty(np.max(np.diff(row_cuts))), np.empty(np.max(np.diff(column_cuts)))
     all_margin, all_e, all_still = np.empty(most), np.empty(most), np.empty(most)
@@ -160,10 +151,9 @@ def _log_loss(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _pair_squares(  # type: ignore[no-untyped-def]
-    better, worse, cuts, hyp_cuts, row_cuts, column_cuts, ptr, idx, row_ptr, column, values, peak, squares, counts
-):
+def _pair_squares(better, worse, cuts, arrays, peak, squares, counts):  # type: ignore[no-untyped-def]
     """INOUT squares[C], counts[C]. Units that both hypotheses have cancel, so few rows are read."""
+    _, row_cuts, column_cuts, ptr, idx, row_ptr, column, values = arrays
     times = np.zeros(np.max(np.diff(row_cuts)), np.int64)  # how much more often the better one has each unit; 0 after each pair
     value, pair_of, told = np.empty(len(peak)), np.full(len(peak), -1), np.empty(len(peak), np.int64)
     for b in range(len(cuts) - 1):

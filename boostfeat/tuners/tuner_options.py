@@ -9,24 +9,22 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-from ..core.options import check, option, same
-from ..losses.pair_options import SAMPLERS, PairOptions
+from ..core.options import Checked, option, same
+from ..losses.pairs import SAMPLERS, PairOptions
 
 # (γ, β): y+ = argmax γ w·f - β cost, y- = argmax γ w·f + β cost [E12 eq. 3, algorithms 2 and 3]; oracle pb: its other losses
 ORACLES: dict[str, tuple[float, float]] = {"lu": (0.0, 1.0), "hope": (1.0, 1.0), "max-bleu": (0.0, 1.0), "pb": (1.0, 0.0)}
 PREDICTIONS: dict[str, tuple[float, float]] = {"pb": (1.0, 0.0), "mc": (0.0, 1.0), "fear": (1.0, 1.0)}
+LINEAR = "variant=linear"  # of arow, which others do not have
 METHOD = "Of the method (defaults, and what is rare: --help-all)"
 
 
-class _Checked:
-    def __post_init__(self) -> None:
-        check(self)
-
-
 @dataclass(frozen=True)
-class MiraOptions(_Checked):
+class MiraOptions(Checked):
     c: float = option(0.01, "Largest step", above=0, symbol="C", group=METHOD)
-    k: int = option(500, "The model's best that local update chooses its oracle from", least=1, symbol="k", rare=True)
+    k: int = option(
+        500, "The model's best that local update chooses its oracle from", least=1, symbol="k", rare=True, needs="oracle=lu"
+    )
     oracle: str = option("hope", "What a step goes towards", choices=ORACLES, rare=True)
     prediction: str = option("fear", "What a step goes away from; rm: of solver pa", choices=PREDICTIONS, rare=True)
     epochs: int = option(20, "Passes; pro: fits averaged, mert: rounds of starts", least=1, group=METHOD)
@@ -38,14 +36,16 @@ class MiraOptions(_Checked):
 
 
 @dataclass(frozen=True)
-class RelativeMarginOptions(_Checked):
+class RelativeMarginOptions(Checked):
     c: float = same(MiraOptions, "c")
     b: float = option(1.0, "Bound of the spread", above=0, most=inf, symbol="B", rare=True)
     by_cost: bool = option(False, "The bound times what the hypothesis costs [EMR13 footnote 4]", rare=True)
     d: float = option(0.01, "Largest bound step; [EMR13] takes 0.1 with sparse features", least=0, symbol="D", rare=True)
     solver: str = option("pa", "One margin and one bound step a sentence, or cutting planes", choices=("pa", "cp"), rare=True)
-    max_iter: int = option(100, "Rounds of cutting planes", least=1, symbol="MaxIter", flag="planes", rare=True)
-    k: int = same(MiraOptions, "k")
+    max_iter: int = option(
+        100, "Rounds of cutting planes", least=1, symbol="MaxIter", flag="planes", rare=True, needs="solver=cp"
+    )
+    k: int = same(MiraOptions, "k", without=("solver=cp",))
     oracle: str = same(MiraOptions, "oracle")
     prediction: str = same(MiraOptions, "prediction")
     epochs: int = same(MiraOptions, "epochs")
@@ -55,7 +55,7 @@ class RelativeMarginOptions(_Checked):
 
 
 @dataclass(frozen=True)
-class KbmiraOptions(_Checked):
+class KbmiraOptions(Checked):
     c: float = same(MiraOptions, "c")
     decay: float = option(0.999, "Of the background corpus", least=0, most=1, symbol="γ", rare=True)
     epochs: int = same(MiraOptions, "epochs", 60, symbol="J")
@@ -64,7 +64,7 @@ class KbmiraOptions(_Checked):
 
 
 @dataclass(frozen=True)
-class ProOptions(_Checked):
+class ProOptions(Checked):
     """Options of PRO; None means the sampler's own."""
 
     sampler: str = same(PairOptions, "sampler", group="")
@@ -88,7 +88,7 @@ class ProOptions(_Checked):
 
 
 @dataclass(frozen=True)
-class MertOptions(_Checked):
+class MertOptions(Checked):
     restarts: int = option(5, "Random starts, beside the initial weights: the first epoch", least=0, rare=True)
     rounds: int = same(MiraOptions, "epochs", 11, flag="epochs")
     shakes: int = option(2, "Starts of each further epoch", least=0, rare=True)
@@ -101,7 +101,7 @@ class MertOptions(_Checked):
 
 
 @dataclass(frozen=True)
-class RampionOptions(_Checked):
+class RampionOptions(Checked):
     epochs: int = same(MiraOptions, "epochs", 10, symbol="T'")
     passes: int = option(5, "Over the sentences an epoch", least=1, symbol="T''", rare=True)
     eta: float = option(1e-4, "Learning rate", above=0, symbol="η", group=METHOD)
@@ -110,18 +110,18 @@ class RampionOptions(_Checked):
 
 
 @dataclass(frozen=True)
-class OnlineOptions(_Checked):
+class OnlineOptions(Checked):
     """Options of [G13] Algorithms 1 and 2: adagrad and arow."""
 
     eta: float = same(RampionOptions, "eta", 0.02)
-    dense_eta: float = option(1.0, "Learning rate of dense features", above=0, rare=True)
-    l1: float = option(0.1, "L1 penalty beside the loss of a batch", least=0, symbol="λ", group=METHOD)
-    pairs: int = same(PairOptions, "keep", 15, symbol="s", flag="", group=METHOD)
-    draws: int = same(PairOptions, "draws", 5000, least=1)
+    dense_eta: float = option(1.0, "Learning rate of dense features", above=0, rare=True, needs=LINEAR)
+    l1: float = option(0.1, "L1 penalty beside the loss of a batch", least=0, symbol="λ", group=METHOD, needs=LINEAR)
+    pairs: int = same(PairOptions, "keep", 15, symbol="s", flag="", group=METHOD, needs=(LINEAR,))
+    draws: int = same(PairOptions, "draws", 5000, least=1, needs=(LINEAR,))
     threshold: float = same(PairOptions, "threshold", 0.05)
-    batch: int = option(20, "Sentences a mini-batch", least=1, rare=True)
+    batch: int = option(20, "Sentences a mini-batch", least=1, rare=True, needs=LINEAR)
     epochs: int = same(MiraOptions, "epochs", 10)
-    loss: str = option("logistic", "Of a pair", choices=("logistic", "hinge"), rare=True)
+    loss: str = option("logistic", "Of a pair", choices=("logistic", "hinge"), rare=True, needs=LINEAR)
     standardise: bool = option(
         True, "Dense features in units of their typical difference over the pairs", flag="standardise/raw", rare=True
     )
@@ -132,19 +132,17 @@ class OnlineOptions(_Checked):
         most=256,
         flag="under_way",
         rare=True,
-    )
-    asynchronous: bool = option(
-        False, "Real threads: not reproducible with more than one gradient under way", flag="async", rare=True
+        needs=LINEAR,
     )
 
 
 @dataclass(frozen=True)
 class ArowOptions(OnlineOptions):
-    eta: float = same(RampionOptions, "eta", 0.01)
+    eta: float = same(RampionOptions, "eta", 0.01, needs=(LINEAR,))
     variant: str = option("linear", "The loss by its tangent, or hope and fear exactly", choices=("linear", "exact"), rare=True)
     variance: float = option(1.0, "Of the weights to start with (the diagonal of Σ_0)", above=0, rare=True)
-    c: float = same(MiraOptions, "c", 0.03)
-    r: float = option(100.0, "The higher, the slower variances fall", above=0, symbol="r", rare=True)
+    c: float = same(MiraOptions, "c", 0.03, needs=("variant=exact",))
+    r: float = option(100.0, "The higher, the slower variances fall", above=0, symbol="r", rare=True, needs=LINEAR)
 
 
 TUNER_OPTIONS: dict[str, type] = {

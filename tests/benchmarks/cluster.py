@@ -1,10 +1,10 @@
 """The Dask engine beside the plain run, end to end by command: 1, 2 and 4 workers, and what goes over the wire in a round.
 
-    python cluster.py [--sentences 8000 --hyps 500 --features 20 --rounds 100 --tries 1 --into examples/sizing.md]
+    python cluster.py [--sentences 8000 --hyps 500 --features 20 --rounds 100 --tries 1 --growth --into examples/sizing.md]
 
 One thread a process; reading the store is part of all. What a cluster costs before any work, measured by itself as a run of no
 rounds on a small store less the plain one, is shown beside and not taken off. On a busy machine wall times mean little; CPU
-seconds are those of all processes, so they cannot show a speed-up, only what it costs. Where the curve would end on more workers
+seconds are those of all processes, so they cannot show a speed-up, only what it costs. How many workers help
 follows from the seconds of a call of n workers, measured by calls that do nothing: c₀ + c₁ n.
 """
 
@@ -26,7 +26,6 @@ from generate import Sizes, generate
 from harness import measured_now, put_block
 
 KINDS = {"plain": 0, "1 worker": 1, "2 workers": 2, "4 workers": 4}
-MANY = (1, 2, 4, 8, 16, 32, 64)  # workers that the paper curve is of
 IDLE = 20  # calls that do nothing, to time one
 
 
@@ -37,6 +36,7 @@ class Traffic(NamedTuple):
     kilobytes: float  # a round, to all workers and back
     before: float  # kilobytes before the first round
     idle: float  # seconds of a call that does nothing
+    memory: float  # MB that the largest worker has in the end, beside what it had before it opened its lists
 
 
 class Cost(NamedTuple):
@@ -85,7 +85,21 @@ def count(words: list[str]) -> None:
     from boostfeat.distributed.workers import Workers
 
     total, rounds, idle = [0, 0], [], [0.0]  # calls and bytes so far, and after each round
-    call = Workers._run
+    call, load, close = Workers._run, Workers.load, Workers.close
+    resident: list[list[float]] = []  # MB of workers before they open their lists, and in the end
+
+    def looked_at(self: Any) -> None:
+        found = self.client.run(_resident_mb, workers=list(self.members))
+        resident.append([found[address] for address in self.members])
+
+    def loaded(self: Any, *arguments: Any, **named: Any) -> None:
+        if not resident:
+            looked_at(self)
+        load(self, *arguments, **named)
+
+    def closed(self: Any) -> None:
+        looked_at(self)
+        close(self)
 
     def counted(self: Any, job: Any, *arguments: Any) -> list[Any]:
         from distributed.protocol.pickle import dumps
@@ -102,44 +116,50 @@ def count(words: list[str]) -> None:
             idle[0] = (time.perf_counter() - started) / IDLE
         return answers
 
-    Workers._run = counted  # type: ignore[method-assign]
+    Workers._run, Workers.load, Workers.close = counted, loaded, closed  # type: ignore[method-assign]
     sys.argv = ["boostfeat", *words]
     assert run() == 0
     n = max(1, len(rounds) - 1)
     first, last = (rounds[0], rounds[-1]) if rounds else ((0, 0), (0, 0))
     calls, sent = ((b - a) / n for a, b in zip(first, last, strict=True))
-    print(json.dumps(Traffic(calls, sent / 1e3, (first[1] - sent) / 1e3, idle[0])))
+    grown = max(after - before for before, after in zip(resident[0], resident[-1], strict=True)) if resident else 0.0
+    print(json.dumps(Traffic(calls, sent / 1e3, (first[1] - sent) / 1e3, idle[0], grown)))
 
 
 def _nothing(dask_worker: Any = None) -> None:
     return None
 
 
-def paper_curve(round_seconds: float, calls: float, idle: dict[int, float]) -> str:
-    """A table of rounds a second on more workers: work / n + calls (c₀ + c₁ n), c from calls that do nothing."""
+def _resident_mb() -> float:
+    """MB of this worker, pages of mapped files included."""
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:"))
+
+
+def most_workers(round_seconds: float, calls: float, idle: dict[int, float]) -> str:
+    """Say how many workers help: a round takes work / n + calls (c₀ + c₁ n), c from calls that do nothing."""
     c0, c1 = (max(0.0, c) for c in fit_line(list(idle), list(idle.values())))
-    rows = ["| workers | work of a round | calls of a round | times as fast as one |", "|---|---|---|---|"]
-    one = round_seconds + calls * (c0 + c1)
-    for n in MANY:
-        work, talk = round_seconds / n, calls * (c0 + c1 * n)
-        rows.append(f"| {n} | {1e3 * work:.1f} ms | {1e3 * talk:.1f} ms | {one / (work + talk):.1f} |")
     best = sqrt(round_seconds / (calls * c1)) if c1 and calls else float("inf")
-    told = f"On paper, {calls:.1f} calls a round. A call takes {1e3 * c0:.2f} ms and {1e3 * c1:.2f} ms a worker (fitted to calls that"
-    return "\n".join([*rows, "", f"{told} do nothing); the most workers that help are {best:.0f}."])
+    told = f"A call takes {1e3 * c0:.2f} ms and {1e3 * c1:.2f} ms a worker (fitted to calls that do nothing)"
+    return f"{told}: the most workers that help are {best:.0f}."
 
 
-def report(cost: dict[str, Cost], start: dict[str, Cost], sizes: Any) -> str:
-    """The block of the page: what was measured, and the curve on paper."""
+def report(cost: dict[str, Cost], start: dict[str, Cost], sizes: Any, megabytes: float) -> str:
+    """The block of the page: what was measured, and what follows."""
     job = f"{sizes.sentences} x {sizes.hyps} x {sizes.features}, {sizes.rounds} rounds of 2 leaves"
     rows = [f"{measured_now()}{job}, one thread a process, CPU seconds of all processes:", ""]
-    rows += ["| | wall | CPU | calls a round | KB a round, all workers | KB before the first |", "|---|---|---|---|---|---|"]
+    rows += ["| | wall | CPU | of plain | calls a round | KB a round | KB before | MB of a worker (its share) |"]
+    rows += ["|---|---|---|---|---|---|---|---|"]
     for kind, its in cost.items():
-        wire = f"{its.wire.calls:.1f} | {its.wire.kilobytes:.1f} | {its.wire.before:.0f}" if its.wire else " | | "
-        rows.append(f"| {kind} | {its.wall:.1f} s | {its.cpu:.1f} s | {wire} |")
+        wire = " | | |"
+        if its.wire:
+            wire = f"{its.wire.calls:.1f} | {its.wire.kilobytes:.1f} | {its.wire.before:.0f} | "
+            wire += f"{its.wire.memory:.0f} ({megabytes / KINDS[kind]:.0f})"
+        rows.append(f"| {kind} | {its.wall:.1f} s | {its.cpu:.1f} s | {its.cpu / cost['plain'].cpu:.2f} | {wire} |")
     work = max(0.0, cost["plain"].cpu - start["plain"].cpu) / sizes.rounds
     wires = {KINDS[kind]: its.wire for kind, its in cost.items() if its.wire}
-    curve = paper_curve(work, max(wire.calls for wire in wires.values()), {n: wire.idle for n, wire in wires.items()})
-    return "\n".join([*rows, "", curve])
+    told = most_workers(work, max(wire.calls for wire in wires.values()), {n: wire.idle for n, wire in wires.items()})
+    return "\n".join([*rows, "", told])
 
 
 def main() -> None:
@@ -150,14 +170,21 @@ def main() -> None:
     for name, value in {"sentences": 8000, "hyps": 500, "features": 20, "rounds": 100, "tries": 1}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--into", type=Path, help="a page whose block 'cluster' is written anew")
+    parser.add_argument("--growth", action="store_true", help="a quarter and half of the sentences as well")
     sizes = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         small, large = Path(folder, "small.nbest"), Path(folder, "large.nbest")
         generate(small, Sizes(sentences=150, hyps=20, features=sizes.features), seed=0)
-        generate(large, Sizes(sentences=sizes.sentences, hyps=sizes.hyps, features=sizes.features), seed=0)
         for workers in (0, 2):  # compiles
             induce(small, Path(folder, "model.json"), rounds=2, workers=workers)
         start = measured(small, Path(folder), rounds=0, tries=1)
+        for part in (4, 2) if sizes.growth else ():
+            generate(large, Sizes(sentences=sizes.sentences // part, hyps=sizes.hyps, features=sizes.features), seed=0)
+            print(f"{sizes.sentences // part} sentences:", flush=True)
+            some = measured(large, Path(folder), rounds=sizes.rounds, tries=sizes.tries)
+            print(f"two workers take {some['2 workers'].cpu / some['plain'].cpu:.2f} x the CPU of none")
+        generate(large, Sizes(sentences=sizes.sentences, hyps=sizes.hyps, features=sizes.features), seed=0)
+        megabytes = large.stat().st_size / (1 << 20)
         cost = measured(large, Path(folder), rounds=sizes.rounds, tries=sizes.tries)
     plain, one, two, four = cost.values()
     for kind, its in start.items():
@@ -165,8 +192,9 @@ def main() -> None:
         print(f"starting {kind:16} {its.wall - before.wall:.1f} s by wall, {its.cpu - before.cpu:.1f} s by CPU")
     print(f"overhead of one worker    {one.wall / plain.wall:.2f} x by wall, {one.cpu / plain.cpu:.2f} x by CPU")
     print(f"four workers              {four.cpu / one.cpu:.2f} x the CPU of one")
+    print(f"two workers               {two.cpu / plain.cpu:.2f} x the CPU of none (1.3 at most is wanted)")
     print(f"speed-up of two over one  {one.wall / two.wall:.2f} x by wall, at {two.cpu / one.cpu:.2f} x the CPU")
-    text = report(cost, start, sizes)
+    text = report(cost, start, sizes, megabytes)
     print(text)
     if sizes.into:
         put_block(sizes.into, "cluster", text)

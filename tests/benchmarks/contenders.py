@@ -35,8 +35,8 @@ def lists(folder: Path, sentences: int, few: int) -> None:
     for name, nbest in (("dev", dev), ("few", dev[:few])):
         for kind, lines in (("src", nbest.source), ("ref", nbest.refs)):
             (folder / f"{name}.{kind}").write_text("".join(f"{line}\n" for line in lines.to_pylist()))
-    forms = (("dev.txt", dev, "moses-enriched"), ("plain.txt", dev, "moses"), ("few.jsonl", dev[:few], "jsonl"))
-    for name, nbest, form in forms:
+    forms = {"dev.txt": (dev, "moses-enriched"), "few.txt": (dev[:few], "moses-enriched"), "plain.txt": (dev, "moses")}
+    for name, (nbest, form) in {**forms, "few.jsonl": (dev[:few], "jsonl")}.items():
         with open(folder / name, "wb") as stream:
             write(nbest, stream, format=form)
     text, ptr = dev.text.to_pylist(), dev.hyp_ptr.tolist()
@@ -76,22 +76,35 @@ def ranked(folder: Path) -> float:
     return Scorer(held).score(best_choice(held, ranker.predict(held.global_features)), METRIC).score
 
 
-def regressed(folder: Path) -> float:
-    """Fit scikit-learn's LogisticRegression to PRO's pairs, standardised as PRO does; return BLEU-SBP."""
+def pair_examples(nbest: Any, pairs: Any) -> tuple[Any, Any, Any]:
+    """Return differences of pairs, standardised as PRO does, their classes, and the scale of features.
+
+    Every other pair is turned round, since scikit-learn wants two classes: the loss is the same.
+    """
     import numpy as np
+
+    diff = nbest.global_features[pairs.better] - nbest.global_features[pairs.worse]
+    scale = np.sqrt((diff**2).sum(axis=0) / np.maximum((diff != 0).sum(axis=0), 1))
+    scale[scale == 0] = 1.0
+    label = np.arange(len(diff)) % 2
+    return diff / scale * (2 * label - 1)[:, None], label, scale
+
+
+def logistic_regression() -> Any:
+    """Return scikit-learn's model with the penalty and the tolerance of PRO."""
     from sklearn.linear_model import LogisticRegression
 
+    return LogisticRegression(C=1.0, fit_intercept=False, tol=1e-6, max_iter=1000)
+
+
+def regressed(folder: Path) -> float:
+    """Fit scikit-learn's LogisticRegression to PRO's pairs; return BLEU-SBP."""
     from boostfeat.lists.store import read_store
     from boostfeat.losses.pairs import PairOptions, pairs_for
 
     dev = read_store(folder / "dev.nbest")
-    pairs = pairs_for(dev, PairOptions(), seed=0)
-    diff = dev.global_features[pairs.better] - dev.global_features[pairs.worse]
-    scale = np.sqrt((diff**2).sum(axis=0) / np.maximum((diff != 0).sum(axis=0), 1))
-    scale[scale == 0] = 1.0
-    label = np.arange(len(diff)) % 2  # every other pair is turned round, since it wants two classes: the loss is the same
-    model = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-6, max_iter=1000)
-    model.fit(diff / scale * (2 * label - 1)[:, None], label)
+    x, label, scale = pair_examples(dev, pairs_for(dev, PairOptions(), seed=0))
+    model = logistic_regression().fit(x, label)
     return score(folder, dict(zip(dev.global_names, (model.coef_[0] / scale).tolist(), strict=True)))
 
 
@@ -109,13 +122,13 @@ def texts(folder: Path) -> list[list[str]]:
     return list(json.loads((folder / "few.json").read_text(encoding="utf-8")))
 
 
-def by_mbrs(folder: Path) -> None:
-    """Choose by mbrs: every hypothesis is a reference."""
+def by_mbrs(folder: Path, lists: int) -> None:
+    """Choose from some lists by mbrs: every hypothesis is a reference."""
     from mbrs.decoders import DecoderMBR
     from mbrs.metrics import MetricBLEU
 
     decoder = DecoderMBR(DecoderMBR.Config(), MetricBLEU(MetricBLEU.Config(num_workers=1)))
-    for hyps in texts(folder):
+    for hyps in texts(folder)[:lists]:
         decoder.decode(hyps, hyps)
 
 
@@ -177,5 +190,5 @@ if __name__ == "__main__":
     name, folder, *more = sys.argv[1:]
     if name == "lists":
         lists(Path(folder), *map(int, more))
-    elif (found := CONTENDERS[name](Path(folder))) is not None:
+    elif (found := CONTENDERS[name](Path(folder), *map(int, more))) is not None:
         print(f"{found:.2f}")

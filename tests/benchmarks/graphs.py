@@ -7,10 +7,11 @@ import lzma
 import numpy as np
 from harness import REAL, cpu, report
 
+from boostfeat.lists.build import ReadOptions
 from boostfeat.model.model import Model
 from boostfeat.search.graphs.graph_files import read_graphs
-from boostfeat.search.graphs.oracle_path import OracleOptions, oracle_paths
-from boostfeat.search.graphs.rescoring import EdgeScorer, RescoreOptions, rescored_lists
+from boostfeat.search.graphs.oracle_path import oracle_paths
+from boostfeat.search.graphs.rescoring import EdgeScorer, kbest_lists
 from boostfeat.trees.tree import LEAF_KINDS, Tree
 
 OSGX = REAL / "fi-en" / "sg.devtrain500.osgx.xz"
@@ -46,11 +47,11 @@ def bench_rescoring(graphs) -> None:  # type: ignore[no-untyped-def]
         rate = n_edges / seconds
         report(f"rescoring: edge scores and best paths, {what}", f"{rate / 1e6:.2f} million edges/s/core", "1", rate >= 1e6)
     scorer = EdgeScorer(_model(graphs[0].graph.names, TREES))
-    seconds = cpu(lambda: rescored_lists(graphs, scorer, RescoreOptions(size=100)), tries=1)
+    seconds = cpu(lambda: kbest_lists(graphs, scorer, ReadOptions(size=100)), tries=1)
     report("  exact 100-best lists", f"{len(graphs) / seconds:,.0f} sentences/s/core", "-")
     some = graphs[:50]
     refs = [(REAL / "fi-en" / "devtrain.en").read_text(encoding="utf-8").splitlines()[: len(some)]]
-    seconds = cpu(lambda: oracle_paths(some, EdgeScorer(None), refs, OracleOptions()), tries=1)
+    seconds = cpu(lambda: oracle_paths(some, EdgeScorer(None), refs), tries=1)
     report("  oracle paths", f"{len(some) / seconds:,.0f} sentences/s/core", "-")
 
 

@@ -113,7 +113,7 @@ def binning(path: Path) -> Callable[[], Any]:
 def one_round(leaves: str) -> Callable[[Path], Callable[[], Any]]:
     def prepare(path: Path) -> Callable[[], Any]:
         import numpy as np
-        from boosting import rounds
+        from report import rounds
 
         from boostfeat.lists.store import read_store
         from boostfeat.losses.pairs import PairOptions, pairs_for

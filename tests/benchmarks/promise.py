@@ -22,10 +22,11 @@ from boostfeat.features.feature_maker import FeatureMaker
 from boostfeat.lists.choices import Scorer, decoder_choice
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store
-from boostfeat.metrics.held_out import HeldOutRows
 from boostfeat.metrics.metric import Metric, metric_of
+from boostfeat.metrics.significance import HeldOutRows
 from boostfeat.model.model import Model
-from boostfeat.tuners.linear import fit_pro
+from boostfeat.tuners.base import Run
+from boostfeat.tuners.pro import Pro
 
 RUN = 50
 
@@ -56,7 +57,10 @@ def compare(learnt: NBest, unseen: NBest, gain: str, seed: int, *, truth: bool) 
         print(f"  by folds: {step['stage']:16} {step['score']:6.2f}  {step['gain']:+.2f} ± {step['error']:.2f}")
     if not truth:
         return
-    ours, pro = rows(unseen, model, metric), rows(unseen, Model(fit_pro(learnt, gain=gain, seed=seed).weights), metric)
+    ours, pro = (
+        rows(unseen, model, metric),
+        rows(unseen, Model(Pro().fit(learnt, None, Run(gain=gain, seed=seed)).weights), metric),
+    )
     others = {"first choice": Scorer(unseen).rows(decoder_choice(unseen), metric), "PRO": pro}
     if systems := [name for name in learnt.extra_names if name.startswith("sys:")]:
         best = max(systems, key=lambda name: Scorer(learnt).gain(Model({name: 1.0}).predict(learnt), options.metric))

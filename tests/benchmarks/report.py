@@ -1,6 +1,6 @@
 """One report of ratios in one run: parts of this library beside the same part of other tools (whole commands: speed.py).
 
-    python report.py [--quick] [--only import,bleu,pro,round,c] [--json OUT] [--markdown OUT] [--into PAGE]
+    python report.py [--quick] [--only import,formats,bleu,pro,round,c] [--json OUT] [--markdown OUT] [--into PAGE]
 
 A ratio is how many times as fast as the other we are: below 1 we are slower. Runs alternate, CPU seconds of one thread; shown
 are the median and the range of the ratios of neighbouring runs. Moses' times are recorded ones (see harness.REAL's README).
@@ -11,25 +11,45 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
+import lzma
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from statistics import median
+from typing import Any
 
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # as the command does, before LightGBM is loaded
+import lightgbm as lgb
 import numpy as np
+from contenders import logistic_regression, pair_examples
 from generate import Sizes, generate
-from harness import REAL, alternating, fi_en, measured_now, put_block, timed
+from harness import REAL, alternating, cpu, fi_en, in_process, measured_now, put_block, timed
+from sacrebleu.metrics import BLEU
 
+from boostfeat.boosting.boost_options import BoostOptions
+from boostfeat.boosting.local import Local
+from boostfeat.boosting.round_loss import RoundLoss
+from boostfeat.core.arrays import scatter_segments
+from boostfeat.formats import write
 from boostfeat.lists.build import with_stats
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store
-from boostfeat.losses.pairs import PairOptions, pairs_for
+from boostfeat.losses.pairs import PairOptions, Pairs, pairs_for
+from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.model.model import Model
+from boostfeat.model.units import UnitSpace
+from boostfeat.trees.growing import Grower, TreeOptions
 from boostfeat.tuners.linear import linear_problem
 
+FI_EN, NEURAL = REAL / "fi-en", REAL / "nmt-de-en" / "devtrain.12.marian.xz"  # the second with scores of pieces
+LIST = FI_EN / "devtrain.200.enriched.xz"
+RATE, OPENING = 60_000, 0.2  # goals: hypotheses a CPU second of an import, seconds to open a store of 100,000 hypotheses
 EXTRACTOR = 10.0  # recorded user seconds of Moses' extractor on fi-en devtrain, from plain text
 
 
@@ -81,23 +101,39 @@ class Bench:
 
 
 def bench_import(b: Bench) -> Iterator[Ratio]:
-    from foundation import LIST, decompress, import_run
-
     if not b.real or b.quick:
         return
-    store, plain = b.folder / "imported.nbest", b.folder / "devtrain.enriched"
+    store, plain, tries = b.folder / "imported.nbest", b.folder / "devtrain.enriched", 3
     import_run(LIST, store)  # fills numba's cache
-    tries = 3
-    ours, raw = alternating(lambda: import_run(LIST, store)["import_cpu"], lambda: decompress(plain)[0], tries=tries)
+    ours, raw = alternating(lambda: import_run(LIST, store)["import_cpu"], lambda: decompress(plain), tries=tries)
     yield Ratio.of("import of an .xz list", "decompressing it", ours, raw, "with BLEU statistics and writing")
     times = [import_run(plain, store)["import_cpu"] for _ in range(tries)]
     yield Ratio.of("import of an uncompressed list", "Moses' extractor, recorded", times, [EXTRACTOR] * tries)
     plain.unlink()
 
 
-def bench_bleu(b: Bench) -> Iterator[Ratio]:
-    from foundation import sacrebleu_runs
+def bench_formats(b: Bench) -> Iterator[Ratio]:
+    """Lists as Moses, Marian, fairseq and a server print them, beside a goal; opening a store beside another."""
+    paths = {form: b.folder / f"part.{form}" for form in ("moses", "jsonl")}
+    for form, path in paths.items():
+        with path.open("wb") as stream:
+            write(b.dev[:1000], stream, format=form)
+    if NEURAL.exists() and not b.quick:
+        lines = [line.rstrip("\n").split(" ||| ") for line in lzma.open(NEURAL, "rt", encoding="utf-8")]
+        texts = {"marian": (" ||| ".join(line) for line in lines), "fairseq": fairseq(lines), "openai": openai(lines)}
+        for form, rows in texts.items():
+            paths[form] = b.folder / f"part.{form}"
+            paths[form].write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    for form, path in paths.items():
+        _, *runs = [import_run(path, b.folder / "part.nbest", with_lines=False) for _ in range(1 + b.tries)]
+        hyps, times = int(runs[0]["hyps"]), [run["import_cpu"] for run in runs]
+        yield Ratio.of(f"import, {form}", f"{RATE:,} hyps/s", times, [hyps / RATE] * len(times), f"{hyps:,} hypotheses")
+    generate(b.folder / "opened.nbest", Sizes(sentences=500))
+    times = [timed(lambda: read_store(b.folder / "opened.nbest"), clock=time.perf_counter)() for _ in range(b.tries)]
+    yield Ratio.of("opening a store of 100,000 hypotheses", f"{OPENING} s", times, [OPENING] * b.tries)
 
+
+def bench_bleu(b: Bench) -> Iterator[Ratio]:
     part = b.dev[: max(1, len(b.dev) // 50)]
     loop, prepared = sacrebleu_runs(part)
     with_stats(part)
@@ -108,11 +144,9 @@ def bench_bleu(b: Bench) -> Iterator[Ratio]:
 
 
 def bench_pro(b: Bench) -> Iterator[Ratio]:
-    from boosting import logistic_regression
-
     for name, nbest in ((b.name, b.dev), ("generated, 100 features", b.large())):
         pairs = pairs_for(nbest, PairOptions(), seed=0)
-        theirs = logistic_regression(nbest, pairs)
+        theirs = regression(nbest, pairs)
         losses = linear_problem(nbest, pairs).fit().loss, theirs()
         times = alternating(timed(lambda n=nbest, p=pairs: linear_problem(n, p).fit()), timed(theirs), tries=b.tries)  # type: ignore[misc]
         note = f"{len(pairs):,} pairs; mean loss {losses[0]:.5f} and {losses[1]:.5f}"
@@ -120,8 +154,6 @@ def bench_pro(b: Bench) -> Iterator[Ratio]:
 
 
 def bench_round(b: Bench) -> Iterator[Ratio]:
-    from boosting import lightgbm_part, lightgbm_tree, rounds
-
     for name, nbest in ((b.name, b.dev), ("generated, 100 features", b.large())):
         pairs = pairs_for(nbest, PairOptions(), seed=0)
         scores = Model(linear_problem(nbest, pairs).fit().weights).decision_function(nbest)
@@ -142,6 +174,11 @@ def bench_round(b: Bench) -> Iterator[Ratio]:
         linear(), constant()
         times = alternating(timed(linear), timed(constant), tries=b.tries)
         yield Ratio.of(f"linear-leaf round, {name}", "our constant-leaf round", *times)
+    apart = replace(b.dev, units=b.dev.units.take(b.dev.unit_idx), unit_idx=np.arange(b.dev.n_occurrences, dtype=np.int32))
+    pairs = pairs_for(b.dev, PairOptions(), seed=0)
+    scores = Model(linear_problem(b.dev, pairs).fit().weights).decision_function(b.dev)
+    ours, theirs = (cpu(rounds(nbest, pairs, scores)("constant"), tries=2) for nbest in (b.dev, apart))
+    yield Ratio.of("round on distinct units", "a row an occurrence", [ours], [theirs])
 
 
 def bench_c(b: Bench) -> Iterator[Ratio]:
@@ -161,8 +198,130 @@ def bench_c(b: Bench) -> Iterator[Ratio]:
             yield Ratio.of(f"C header, 25 trees of {n_leaves} leaves", "tl2cgen", *times, f"{rate:.0f} million rows/s")
 
 
+# -- what is run, and by whom ----------------------------------------------------------------------------------------
+
+
+def import_run(path: Path, store: Path, *, threads: int = 1, with_lines: bool = True) -> dict[str, float]:
+    """From a list (of fi-en devtrain, with its source and references) to a store, in a process of its own.
+
+    The time includes loading numba and the kernels, which takes as long for any list.
+    """
+    return in_process(f"""
+import time
+from pathlib import Path
+from boostfeat.lists.build import ReadOptions, attach
+from boostfeat.formats import read
+from boostfeat.lists.nbest import NBest
+from boostfeat.lists.store import write_store
+fi_en, with_lines = Path({str(FI_EN)!r}), {with_lines}
+source, refs = ((fi_en / f"devtrain.{{x}}").read_text().splitlines() for x in ("fi", "en")) if with_lines else (None, None)
+started, wall = time.process_time(), time.monotonic()
+nbest = read({str(path)!r}, ReadOptions(source=source, threads={threads}))
+nbest = attach(nbest, source=source, refs=[refs] if refs else [], name="devtrain", threads={threads})
+write_store(nbest, {str(store)!r})
+print(f"import_cpu={{time.process_time() - started}}")
+print(f"wall={{time.monotonic() - wall}}")
+print(f"hyps={{nbest.n_hyps}}")
+""")
+
+
+def decompress(path: Path) -> float:
+    """CPU seconds of decompressing the same list and nothing else: into the file that is read next."""
+    started = time.process_time()
+    with lzma.open(LIST) as stream, path.open("wb") as out:
+        while block := stream.read(1 << 22):
+            out.write(block)
+    return time.process_time() - started
+
+
+def fairseq(lines: list[list[str]]) -> Iterator[str]:
+    for sent, tokens, scores, _, total in lines:
+        yield f"H-{sent}\t{total}\t{tokens}"
+        yield f"P-{sent}\t{scores.removeprefix('WordScores= ')}"
+
+
+def openai(lines: list[list[str]]) -> Iterator[str]:
+    for _, hyps in groupby(lines, key=lambda line: line[0]):
+        choices = []
+        for _, tokens, scores, _, _ in hyps:
+            names, numbers = (text.split(" ") for text in (tokens.replace("▁", "_"), scores.removeprefix("WordScores= ")))
+            texts = [name.replace("_", " ") for name in names]
+            content = [
+                {"token": text, "logprob": float(number), "bytes": list(text.encode()), "top_logprobs": []}
+                for text, number in zip(texts, numbers, strict=False)  # the last number is that of the end
+            ]
+            choices.append({"message": {"content": "".join(texts)}, "logprobs": {"content": content}, "finish_reason": "stop"})
+        yield json.dumps({"choices": choices})
+
+
+def sacrebleu_runs(nbest: NBest) -> tuple[Callable[[], object], Callable[[], object]]:
+    """sacrebleu's statistics of all hypotheses: as it does a corpus, and with the references prepared once."""
+    logging.disable(logging.WARNING)
+    hyps, refs = nbest.text.to_pylist(), nbest.refs.to_pylist()
+    metric = BLEU(tokenize="none", force=True)
+    columns = [[refs[s] for s in nbest.sent_of_hyp]]
+    infos = [metric._extract_reference_info([r]) for r in refs]
+
+    def prepared() -> list[object]:
+        return [metric._compute_segment_statistics(h, infos[s]) for h, s in zip(hyps, nbest.sent_of_hyp, strict=True)]
+
+    return lambda: metric._extract_corpus_statistics(hyps, columns), prepared
+
+
+def regression(nbest: NBest, pairs: Pairs) -> Callable[[], float]:
+    """scikit-learn's fit of the same pairs and penalty. Their standardised differences are made beforehand, in its favour."""
+    x, label, _ = pair_examples(nbest, pairs)
+    model = logistic_regression()
+
+    def fit() -> float:
+        model.fit(x, label)
+        return float(np.logaddexp(0, -(x @ model.coef_[0]) * (2 * label - 1)).mean())
+
+    return fit
+
+
+def rounds(nbest: NBest, pairs: Pairs, scores: Any, max_leaves: int = 2, *, threads: int = 1) -> Any:
+    """A round of boost(), all of it: gradient, tree, line search, scores, effect, loss and the gain of the dev lists."""
+
+    def of(leaves: Any) -> Any:
+        options = BoostOptions(tree=TreeOptions(leaves=leaves, max_leaves=max_leaves))
+        engine = Local(nbest, options, seed=0, threads=threads)
+        engine.scores, engine.loss = scores.copy(), RoundLoss.of(engine.space, nbest.hyp_ptr, pairs)
+
+        def one() -> None:
+            assert engine.grow(1) is not None
+            engine.move(engine.line_search(), 1)
+            engine.row()
+
+        return one
+
+    return of
+
+
+def lightgbm_tree(nbest: NBest, pairs: Pairs, scores: Any, max_leaves: int) -> Any:
+    """LightGBM alone, with its defaults, on the same matrix: one tree of so many leaves from the same gradient."""
+    loss = PairwiseLogLoss(pairs, nbest.n_hyps)
+    space = UnitSpace.of(nbest, "local")
+    params = {"objective": "none", "num_leaves": max_leaves, "verbosity": -1, "num_threads": 1, "min_data_in_leaf": 1}
+    data = lgb.Dataset(space.table.x, params=params).construct()
+    grad, hess = scatter_segments(space.unit_ptr, space.unit_idx, loss.at(scores).gradient(), len(space.table)), space.counts()
+    booster = lgb.Booster(params, data)
+    return lambda: booster.update(fobj=lambda *_: (grad, hess))
+
+
+def lightgbm_part(nbest: NBest, pairs: Pairs, scores: Any, max_leaves: int) -> Any:
+    """What LightGBM does in a round of ours, on our bins: below it no round can come."""
+    space = UnitSpace.of(nbest, "local")
+    grower = Grower(space.table, space.counts(), TreeOptions(max_leaves=max_leaves))
+    gradient = PairwiseLogLoss(pairs, nbest.n_hyps).at(scores).gradient()
+    grower.grow(-scatter_segments(space.unit_ptr, space.unit_idx, gradient, len(space.table)))
+    (booster,) = grower._boosters.values()
+    return lambda: booster.update(fobj=lambda *_: (grower._grad, grower._counts))
+
+
 BENCHES: dict[str, Callable[[Bench], Iterator[Ratio]]] = {
     "import": bench_import,
+    "formats": bench_formats,
     "bleu": bench_bleu,
     "pro": bench_pro,
     "round": bench_round,

@@ -27,7 +27,8 @@ from boostfeat.features.feature_maker import FeatureMaker, plan_of, with_plan
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
-from boostfeat.tuners.linear import fit_pro
+from boostfeat.tuners.base import Run
+from boostfeat.tuners.pro import Pro
 
 GOAL, EXPORTED, START = 5.0, 10.0, 0.5  # milliseconds at the 95th percentile, here and exported; CPU seconds of import and load
 SHORT = 0.7  # CPU seconds of a command on ten lists
@@ -45,7 +46,7 @@ def main() -> None:
             maker = FeatureMaker()
             made, plan = maker.learn(whole[: min(LEARNT, len(whole) // 2)], maker.plan(what))
             path = Path(folder) / "model.json"
-            with_plan(Model(fit_pro(made, seed=0).weights), plan).save(path)
+            with_plan(Model(Pro().fit(made, None, Run(seed=0)).weights), plan).save(path)
             bench(what, path, lists)
             write_store(whole[-10:], Path(folder) / "ten.nbest")
             bench_commands(what, path, Path(folder) / "ten.nbest")

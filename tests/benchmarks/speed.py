@@ -1,10 +1,11 @@
-"""Seconds, CPU, memory and ratios of whole commands: with one thread and two, beside other tools, beside an earlier commit.
+"""Seconds, CPU, memory and ratios of whole commands: by threads, beside other tools, beside an earlier commit.
 
-    python speed.py [--only threads,others,before] [--into PAGE] [--mbrs PYTHON] [--before FOLDER]
+    python speed.py [--only threads,others,before] [--into PAGE] [--mbrs PYTHON] [--before FOLDER] [--sentences N]
 
 For idle cores: a quarter of an hour on fi-en's lists (on generated ones, where these are not there). Every run is a process of
-its own, after one that is not counted. Memory is that of the largest process of a run. FOLDER is a checkout of the earlier commit
-with its environment in .venv, PYTHON one that has mbrs; what is not there is left out and named.
+its own, after one on few lists that is not counted and compiles. Memory is that of the largest process of a run (ru_maxrss: what
+is resident, pages of mapped stores included). FOLDER is a checkout of the earlier commit with its environment in .venv, PYTHON
+one that has mbrs; what is not there is left out and named.
 """
 
 from __future__ import annotations
@@ -13,38 +14,42 @@ import argparse
 import json
 import lzma
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 from harness import REAL, measured_now, put_block
 
 HERE = Path(__file__).resolve().parent
-PAPER, TEST = "--recipe paper --rounds 25", 400  # lists that minimum Bayes risk and compare are tried on
+PAPER, TEST, OF_MBRS = "--recipe paper --rounds 25", 400, 10  # lists that minimum Bayes risk and compare are tried on; and mbrs
 METHODS = ("pro", "kbmira", "mira", "rm", "adagrad", "mert")
+THREADS = (1, 2, 4)  # the last for the logic: there may be fewer cores
+IMPORT, FEATURIZE, INDUCE = "import, uncompressed", "featurize --templates phrases", "induce"
+INDUCE_PAPER, INDUCE_ONCE = "induce --recipe paper, 25 rounds", "induce, one fit"
 COMMANDS = {
-    "import, uncompressed": "import dev.txt -s dev.src -r dev.ref -o out.nbest --force",
-    "featurize --templates phrases": "featurize dev.nbest --templates phrases -o out.nbest --force",
-    "induce": "induce dev.nbest -o out.json --force",
-    "induce, one fit": "induce dev.nbest --templates phrases --set sparse_l2=10000 --set rule=all --set decide=score -o out.json",
-    "induce --recipe paper, 25 rounds": f"induce dev.nbest {PAPER} -o out.json",
+    IMPORT: "import dev.txt -s dev.src -r dev.ref -o out.nbest",
+    FEATURIZE: "featurize dev.nbest --templates phrases -o out.nbest",
+    INDUCE: "induce dev.nbest -o out.json",
+    INDUCE_PAPER: f"induce dev.nbest {PAPER} -o out.json",
     **{f"tune --method {name}": f"tune dev.nbest --method {name} -o out.json" for name in METHODS},
     "compare": "compare few.nbest --select select.nbest --test test.nbest --systems base-PRO,base-MERT,boost-local --search none"
     " -o out",
+    INDUCE_ONCE: "induce dev.nbest --templates phrases --set sparse_l2=10000 --set rule=all --set decide=score -o out.json",
 }
-GOALS = {
-    "induce": 1.7,
-    "induce --recipe paper, 25 rounds": 1.3,
-    "import, uncompressed": 1.6,
-    "tune --method mert": 1.7,
-    "compare": 1.8,
+GOALS = {  # of two threads
+    IMPORT: "1.6",
+    INDUCE: "1.7; 32 s, CPU 50 s, 1,500 MB",
+    INDUCE_PAPER: "1.3",
+    "tune --method mert": "1.7",
+    "compare": "1.8",
 }
+OUTPUTS = ("out", "out.json", "out.nbest")
 
 
 class Cost(NamedTuple):
@@ -58,67 +63,101 @@ class Cost(NamedTuple):
         return f"{self.wall:.1f} s (CPU {self.cpu:.1f}, {self.peak:,.0f} MB)"
 
 
-def cost(words: list[str], folder: Path, *, warm: bool = True) -> Cost:
-    """Run a command twice, and return the costs of the second run."""
-    if warm:
-        cost(words, folder, warm=False)
-    for out in ("out", "out.json", "out.nbest"):
-        shutil.rmtree(folder / out, ignore_errors=True) if (folder / out).is_dir() else (folder / out).unlink(missing_ok=True)
+def cost(words: list[str], folder: Path, env: dict[str, str] | None = None) -> Cost:
+    """Run a command, whose output is in ``log``."""
+    for path in (folder / out for out in OUTPUTS):
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     started = time.perf_counter()
     with open(folder / "log", "wb") as log:
-        pid = os.posix_spawn(words[0], words, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, log.fileno(), n) for n in (1, 2)])
+        to_log = [(os.POSIX_SPAWN_DUP2, log.fileno(), n) for n in (1, 2)]
+        pid = os.posix_spawn(words[0], words, {**os.environ, **(env or {})}, file_actions=to_log)
         _, status, usage = os.wait4(pid, 0)
     if status:
         raise SystemExit(f"{' '.join(words)}: it failed:\n{(folder / 'log').read_text()}")
     return Cost(time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def boostfeat(line: str, threads: int, python: str = sys.executable) -> list[str]:
+class Bench:
+    """Commands on the lists of a folder; the cost of one that was run before is known."""
+
+    def __init__(self, folder: Path, mbrs: str | None, earlier: Path | None) -> None:
+        self.folder, self.mbrs, self.earlier = folder, mbrs, earlier
+        self._costs: dict[tuple[str, int, str], Cost] = {}
+        self._models: dict[str, bytes] = {}  # of one thread
+
+    def cost(self, line: str, threads: int = 1, python: str = sys.executable) -> Cost:
+        """Return the cost of a command of boostfeat, once compiled."""
+        key = (line, threads, python)
+        if key not in self._costs:
+            if not any((line, other, python) in self._costs for other in THREADS):
+                cost(boostfeat(line.replace(" dev.", " few."), threads, python), self.folder)  # compiles
+            self._costs[key] = cost(boostfeat(line, threads, python), self.folder)
+            model = self.folder / "out.json"
+            if threads == 1 and python == sys.executable and model.exists():
+                self._models[line] = model.read_bytes()
+        return self._costs[key]
+
+    def held_out(self, line: str) -> str:
+        """Return BLEU-SBP, on lists that nobody learned from, of what a command has learned with one thread."""
+        self.cost(line)
+        (self.folder / "out.json").write_bytes(self._models[line])
+        return run(self.folder, "held-out")
+
+    @cached_property
+    def hyps(self) -> int:
+        """The hypotheses of the few lists."""
+        return sum(map(len, json.loads((self.folder / "few.json").read_text())))
+
+
+def boostfeat(line: str, threads: int = 1, python: str = sys.executable) -> list[str]:
     return [python, "-m", "boostfeat", *line.split(), "-q", "--threads", str(threads)]
 
 
 # -- threads ----------------------------------------------------------------------------------------------------------
 
 
-def threads(folder: Path) -> Iterator[str]:
-    """Yield rows: each command with one thread and two. What they write is the same, byte by byte."""
-    yield "| command | 1 thread | 2 threads | times as fast | goal |\n|---|---|---|---|---|"
-    by_name = {}
+def threads(bench: Bench) -> Iterator[str]:
+    """Yield rows: each command with numbers of threads. What they write is the same, byte by byte."""
+    yield "| command | 1 thread | 2 threads | times as fast | goal | 4 threads |\n|---|---|---|---|---|---|"
     for name, line in COMMANDS.items():
         costs, written = [], set()
-        for n in (1, 2):
-            costs.append(cost(boostfeat(line, n), folder))
-            written |= {path.read_bytes() for path in (folder / "out.json", folder / "out.nbest") if path.exists()}
-        assert len(written) < 2, f"{name}: other bytes with two threads"
-        one, two = by_name[name] = costs
-        yield f"| {name} | {one} | {two} | {one.wall / two.wall:.2f} | {GOALS.get(name, '')} |"
-    whole, one = by_name["induce"][0].cpu, by_name["induce, one fit"][0].cpu
-    yield f"\nBy CPU seconds, `induce` with all that it chooses takes {whole / one:.2f} times one fit of its features and trees (goal: 2)."
+        for n in THREADS if name != INDUCE_ONCE else ():
+            costs.append(bench.cost(line, n))
+            written |= {path.read_bytes() for path in (bench.folder / "out.json", bench.folder / "out.nbest") if path.exists()}
+        assert len(written) < 2, f"{name}: other bytes with more threads"
+        if costs:
+            one, two, four = costs
+            ratio = f"{one.wall / two.wall:.2f} | {GOALS.get(name, '')} | {four.wall:.1f} s, {one.wall / four.wall:.2f}"
+            yield f"| {name} | {one} | {two} | {ratio} |"
+    times = bench.cost(COMMANDS[INDUCE]).cpu / bench.cost(COMMANDS[INDUCE_ONCE]).cpu
+    yield f"\nBy CPU seconds, `induce` with all that it chooses takes {times:.2f} times one fit of its features and trees (goal: 2)."
 
 
 # -- other tools ------------------------------------------------------------------------------------------------------
 
 
-def others(folder: Path, mbrs: str | None) -> Iterator[str]:
+def others(bench: Bench) -> Iterator[str]:
     """Yield rows: our command and another tool, each with one thread; BLEU-SBP on lists that nobody learned from."""
     yield "| what | seconds, memory | BLEU-SBP, held out |\n|---|---|---|"
-    ours = {"induce": "induce dev.nbest -o out.json", "induce --recipe paper": f"induce dev.nbest {PAPER} -o out.json"}
-    ours |= {f"tune --method {name}": f"tune dev.nbest --method {name} -o out.json" for name in ("pro", "kbmira", "mert")}
-    for name, line in ours.items():
-        spent = cost(boostfeat(line, 1), folder)
-        yield f"| `{name}` | {spent} | {run(folder, 'held-out')} |"
-    for name in ("LGBMRanker", "LogisticRegression on the pairs of PRO"):
-        spent = cost(contender(name.split()[0], folder), folder)
-        yield f"| {name} | {spent} | {(folder / 'log').read_text().split()[-1]} |"
+    for name in (INDUCE, INDUCE_PAPER, *(f"tune --method {name}" for name in ("pro", "kbmira", "mert"))):
+        yield f"| `{name}` | {bench.cost(COMMANDS[name])} | {bench.held_out(COMMANDS[name])} |"
+    folder = bench.folder
+    for name, what in (("LGBMRanker", "lambdarank on the same features"), ("LogisticRegression", "on the pairs of PRO")):
+        spent = cost(contender(name, folder), folder)
+        yield f"| {name}, {what} | {spent} | {(folder / 'log').read_text().split()[-1]} |"
     if (REAL / "moses-bin").is_dir():
         yield from moses(folder)
     else:
         yield "| Moses' kbmira and mert: no binaries here | | |"
-    risk, bleu = f"minimum Bayes risk, {TEST} lists", f"sentence BLEU, {TEST} lists"
-    for name, what in (("boostfeat", risk), ("mbrs", risk), ("statistics", f"boostfeat: {bleu}"), ("sacrebleu", bleu)):
-        python = mbrs if name == "mbrs" else sys.executable
-        spent = cost(contender(name, folder, python), folder, warm=name != "mbrs") if python else "not installed: --mbrs PYTHON"
-        yield f"| {what if name == 'statistics' else f'{name}: {what}'} | {spent} | |"
+    risk, bleu = "minimum Bayes risk", f"sentence BLEU, {TEST} lists"
+    rows = {"boostfeat": f"boostfeat: {risk}, {TEST} lists", "mbrs": f"mbrs: {risk}, {OF_MBRS} lists"}
+    rows |= {"statistics": f"boostfeat: {bleu}", "sacrebleu": f"sacrebleu: {bleu}"}
+    for name, what in rows.items():
+        python, few = (bench.mbrs, [str(OF_MBRS)]) if name == "mbrs" else (sys.executable, [])
+        if name in ("boostfeat", "statistics"):
+            cost(contender(name, folder), folder)  # compiles
+        spent = cost([*contender(name, folder, python), *few], folder) if python else "not installed: --mbrs PYTHON"
+        yield f"| {what} | {spent} | |"
 
 
 def contender(name: str, folder: Path, python: str = sys.executable) -> list[str]:
@@ -142,39 +181,36 @@ def moses(folder: Path) -> Iterator[str]:
     for name, flags in runs.items():
         (folder / name).write_bytes(lzma.decompress((REAL / "moses-bin" / f"{name}.xz").read_bytes()))
         (folder / name).chmod(0o755)
-        spent = cost([f"./{name}", *flags.split()], folder, warm=False)
+        if subprocess.run(["ldd", f"./{name}"], capture_output=True, text=True).stdout.count("not found"):
+            yield f"| Moses' {name} does not start: libraries of Boost are not installed | | |"
+            return
+        spent = cost([f"./{name}", *flags.split()], folder)
         yield f"| Moses' {name} | {spent} | {run(folder, f'moses-{name}') if name != 'extractor' else ''} |"
 
 
 # -- an earlier commit ------------------------------------------------------------------------------------------------
 
 
-def before(folder: Path, earlier: Path | None) -> Iterator[str]:
+def before(bench: Bench) -> Iterator[str]:
     """Yield rows of CPU seconds beside those of an earlier commit, with one thread, and the limits of ours."""
-    if earlier is None:
-        yield "No checkout of an earlier commit: --before FOLDER."
-        return
-    yield "| command | then | now | now over then | goal |\n|---|---|---|---|---|"
-    limits = {"import, uncompressed": 1.11, "featurize --templates phrases": 2.5, "induce": 1.0}
-    old = str(earlier / ".venv" / "bin" / "python")
-    for name, most in limits.items():
-        then, now = (cost(boostfeat(COMMANDS[name], 1, python), folder) for python in (old, sys.executable))
+    folder = bench.folder
+    yield "| command | then | now | now over then, CPU | goal |\n|---|---|---|---|---|"
+    if bench.earlier is None:
+        yield "| no checkout of an earlier commit: --before FOLDER | | | | |"
+    for name, most in {IMPORT: 1.11, FEATURIZE: 2.5, INDUCE: 1.0}.items() if bench.earlier else ():
+        then, now = (bench.cost(COMMANDS[name], 1, python) for python in (f"{bench.earlier}/.venv/bin/python", sys.executable))
         yield f"| {name} | {then} | {now} | {now.cpu / then.cpu:.2f} | at most {most} |"
-    lines = len((folder / "few.jsonl").read_bytes().splitlines())
-    json_lines = cost(boostfeat("import few.jsonl -s few.src -r few.ref -o out.nbest", 1), folder)
-    start = cost([sys.executable, "-m", "boostfeat", "info", "few.nbest"], folder)
-    hyps = sum(map(len, json.loads((folder / "few.json").read_text())))
-    rate = hyps / max(json_lines.cpu - start.cpu, 1e-9) / 1000
-    yield f"| import of JSON lines ({lines:,} lines) | | {json_lines} | {rate:.0f} thousand hypotheses a second | at least 50 |"
+    start = bench.cost("info few.nbest")
+    json_lines = bench.cost("import few.jsonl -s few.src -r few.ref -o out.nbest")
+    rate = bench.hyps / max(json_lines.cpu - start.cpu, 1e-9) / 1000
+    yield f"| import of {bench.hyps:,} hypotheses in JSON lines | | {json_lines} | {rate:.0f} thousand a second | at least 50 |"
     yield f"| info, a short command | | {start} | | CPU 1.2 s |"
-    cost(boostfeat(f"induce few.nbest {PAPER} -o out.json", 1), folder)
-    cache = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "numba")}
-    words = [sys.executable, "-m", "boostfeat", "rerank", "few.nbest", "-m", "out.json"]
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(words, cwd=folder, env=cache, capture_output=True, text=True, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = after.ru_utime + after.ru_stime - usage.ru_utime - usage.ru_stime
-    yield f"| rerank, everything compiled | | CPU {seconds:.1f} s | says so: {'compil' in done.stderr} | 12 s |"
+    cost(boostfeat(f"induce few.nbest {PAPER} -o out.json"), folder)
+    (folder / "out.json").rename(folder / "paper.json")
+    words = [sys.executable, "-m", "boostfeat", "rerank", "few.nbest", "-m", "paper.json"]
+    compiling = cost(words, folder, {"NUMBA_CACHE_DIR": str(folder / "numba")})
+    says = "says so" if "compil" in (folder / "log").read_text() else "does not say so"
+    yield f"| rerank, everything compiled | | {compiling} | {says} | CPU 12 s |"
     choose = subprocess.run([sys.executable, str(HERE / "reranker.py")], capture_output=True, text=True, check=True)
     yield "\nReranker.choose, ten candidates (goal: 5 ms):\n\n" + "\n".join(f"    {line}" for line in choose.stdout.splitlines())
 
@@ -191,18 +227,15 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, help="of each list; default: all")
     args = parser.parse_args()
     page = args.into and args.into.resolve()
-    tables: dict[str, Callable[[Path], Iterator[str]]] = {
-        "threads": threads,
-        "others": lambda folder: others(folder, args.mbrs),
-        "before": lambda folder: before(folder, args.before),
-    }
+    tables: dict[str, Callable[[Bench], Iterator[str]]] = {"threads": threads, "others": others, "before": before}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         subprocess.run([*contender("lists", folder), str(args.sentences or 0), str(TEST)], check=True)
         os.chdir(folder)
+        bench = Bench(folder, args.mbrs, args.before and args.before.resolve())
         for what in args.only.split(","):
             rows = []
-            for row in tables[what](folder):
+            for row in tables[what](bench):
                 print(row, flush=True)
                 rows.append(row)
             if args.into:

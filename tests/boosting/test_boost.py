@@ -8,12 +8,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from engines import Spoken, one_leaf
+from scipy import sparse
 from synthetic import SyntheticOptions, synthetic_nbest, worth
 
 from boostfeat.boosting.boost import boost, run_rounds
 from boostfeat.boosting.boost_options import BoostOptions, recipe
+from boostfeat.boosting.local import first_gradient
+from boostfeat.boosting.record import Record
 from boostfeat.boosting.round_loss import RoundLoss
-from boostfeat.core.arrays import owners
 from boostfeat.core.errors import InputError
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions, attach
@@ -24,8 +26,7 @@ from boostfeat.losses.pairs import PairOptions, pairs_for
 from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.model.model import Model
 from boostfeat.model.units import UnitSpace
-from boostfeat.trees.growing import Grower, TreeOptions
-from boostfeat.trees.growing_kernels import grid_step
+from boostfeat.trees.growing import Grower, TreeOptions, grid_step
 from boostfeat.tuners.linear import linear_problem
 
 FAST = BoostOptions(rounds=4, tree=TreeOptions(min_occurrences=20), pairs=PairOptions(draws=500, keep=50))
@@ -70,7 +71,8 @@ def test_first_round_by_the_formulas(dev):
     fit = linear_problem(dev, pairs).fit(l2=FAST.l2)
     assert model.weights == fit.weights
     scores = dev.A @ (dev.X @ np.array([fit.weights[n] for n in dev.unit_names]))
-    p = pairs.matrix(dev.n_hyps)
+    every = sparse.eye(dev.n_hyps).tocsr()
+    p = every[pairs.better] - every[pairs.worse]
     y = dev.A.T @ (p.T @ (1 / (1 + np.exp(p @ scores))))
     tree = model.trees[0]
     space = UnitSpace.of(dev, "local")
@@ -125,13 +127,7 @@ def test_loss_falls_every_round_and_scores_are_the_models(dev, level, leaves):
     assert all(b < a for a, b in pairwise(losses))
     pairs = pairs_for(dev, options.pairs, seed=0)
     scores = model.decision_function(dev)
-    assert PairwiseLogLoss(pairs, dev.n_hyps).value(scores) / len(pairs) == pytest.approx(losses[-1], rel=1e-12)
-
-
-def test_zero_rounds_is_the_pro_model(dev, select):
-    model = boost(dev, select, replace(FAST, rounds=0), seed=7)
-    assert model.weights == linear_problem(dev, pairs_for(dev, FAST.pairs, seed=7)).fit(l2=FAST.l2).weights
-    assert model.trees == ()
+    assert PairwiseLogLoss(pairs, dev.n_hyps).at(scores).value() / len(pairs) == pytest.approx(losses[-1], rel=1e-12)
 
 
 # -- what the loop asks of an engine --------------------------------------------------------------------------------------
@@ -144,7 +140,7 @@ def round_of(m: int, rho: float) -> list[tuple]:
 def test_the_loop_asks_for_the_lines_of_figure_3_in_their_order():
     """Pairs are drawn at the start and after every second round; ρ is shrunk before the engine moves by it."""
     engine = Spoken([one_leaf()] * 3)
-    model = run_rounds(engine, None, BoostOptions(rounds=3, resample_pairs=2, shrinkage=0.25), seed=0)
+    model = run_rounds(engine, Record(BoostOptions(rounds=3, resample_pairs=2, shrinkage=0.25)))
     start = [("first_weights",), ("load", 0), ("train", 0), ("row",), ("effects",)]
     assert engine.asked == [*start, *round_of(1, 0.5), *round_of(2, 0.5), ("train", 2), *round_of(3, 0.5)]
     assert [(tree.name, tree.weight) for tree in model.trees] == [(f"tree.{k:03d}", 0.5) for k in range(3)]
@@ -157,7 +153,7 @@ def test_the_loop_asks_for_the_lines_of_figure_3_in_their_order():
 @pytest.mark.parametrize(("trees", "rho", "last"), [([None], 2.0, ("grow", 1)), ([one_leaf()], 0.0, ("line_search",))])
 def test_no_tree_and_no_step_end_the_rounds(trees, rho, last):
     engine = Spoken(trees, rho)
-    model = run_rounds(engine, None, BoostOptions(rounds=9), seed=0)
+    model = run_rounds(engine, Record(BoostOptions(rounds=9)))
     assert (engine.asked[-1], model.trees, len(model.history)) == (last, (), 1)
 
 
@@ -165,9 +161,10 @@ def test_no_tree_and_no_step_end_the_rounds(trees, rho, last):
 def test_a_resumed_engine_draws_where_the_pairs_were_drawn_and_adds_the_trees_since(done, drawn, left):
     """Nothing that is known is asked again: no first weights, no row of the start."""
     options, seen = BoostOptions(rounds=3, resample_pairs=2), []
-    whole = run_rounds(Spoken([one_leaf()] * 3), None, options, seed=0, callback=lambda row, model: seen.append(model))
+    record = Record(options, callback=lambda row, model: seen.append(model))
+    whole = run_rounds(Spoken([one_leaf()] * 3), record)
     engine = Spoken([one_leaf()] * 3)
-    assert run_rounds(engine, None, options, seed=0, so_far=seen[done]).to_json() == whole.to_json()
+    assert run_rounds(engine, Record(options, so_far=seen[done])).to_json() == whole.to_json()
     start = [("load", drawn), ("train", drawn), *(("add", f"tree.{k:03d}") for k in range(drawn, done))]
     assert engine.asked[: len(start)] == start
     draws = [("train", 2)] if done < 2 else []
@@ -177,21 +174,6 @@ def test_a_resumed_engine_draws_where_the_pairs_were_drawn_and_adds_the_trees_si
 
 
 # -- invariances ----------------------------------------------------------------------------------------------------------
-
-
-def test_one_row_per_occurrence_gives_the_same(dev):
-    """Merging equal units is exact: every occurrence as its own unit gives the same trees and scores."""
-    spread = units_apart(dev)
-    assert spread.n_units == spread.n_occurrences > 3 * dev.n_units
-    a, b = (boost(nb, None, FAST, seed=1) for nb in (dev, spread))
-    for s, t in zip(a.trees, b.trees, strict=True):
-        assert (s.feature, s.threshold.tolist()) == (t.feature, t.threshold.tolist())
-        np.testing.assert_allclose([s.weight, *s.value], [t.weight, *t.value], rtol=1e-9)
-    np.testing.assert_allclose(a.decision_function(dev), b.decision_function(spread), rtol=0, atol=1e-9)
-
-
-def units_apart(nbest: NBest) -> NBest:
-    return replace(nbest, units=nbest.units.take(nbest.unit_idx), unit_idx=np.arange(nbest.n_occurrences, dtype=np.int32))
 
 
 def test_duplicated_sentences_give_the_same_trees(dev):
@@ -205,25 +187,6 @@ def test_duplicated_sentences_give_the_same_trees(dev):
     for s, t in zip(once.trees, both.trees, strict=True):
         assert s.feature == t.feature
         np.testing.assert_allclose(s.threshold, t.threshold)
-
-
-def test_permuted_hypotheses_have_the_same_scores(dev):
-    model = boost(dev, None, FAST)
-    order = np.concatenate(
-        [np.random.default_rng(0).permutation(np.arange(a, b)) for a, b in zip(dev.hyp_ptr, dev.hyp_ptr[1:], strict=False)]
-    )
-    permuted = dev.take_hyps(order, dev.hyp_ptr)
-    assert (model.decision_function(permuted) == model.decision_function(dev)[order]).all()
-
-
-def test_a_constant_added_to_a_lists_scores_changes_nothing(dev):
-    """Pairs compare hypotheses of one list: loss, gradient and line search see differences only."""
-    pairs = pairs_for(dev, FAST.pairs, seed=0)
-    loss = PairwiseLogLoss(pairs, dev.n_hyps)
-    rng = np.random.default_rng(0)
-    scores, shift = rng.standard_normal(dev.n_hyps), rng.standard_normal(len(dev))[owners(dev.hyp_ptr)]
-    assert loss.value(scores + shift) == pytest.approx(loss.value(scores))
-    np.testing.assert_allclose(loss.gradient(scores + shift), loss.gradient(scores), atol=1e-12)
 
 
 def test_trees_look_only_at_the_features_they_may(dev):
@@ -353,3 +316,23 @@ def test_the_papers_trees_are_those_of_exhaustive_greedy_growth(dev, lists, n_le
     x, c = np.asarray(space.table.x), space.counts()
     for g, h in rounds:
         assert float((2 * g * h - c * h * h).sum()) == pytest.approx(greedy_gain(x, c, g, n_leaves), rel=1e-5)
+
+
+# -- the gradient at the PRO solution -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gain", [None, "bleu", "ter"])
+def test_it_is_the_definition(gain):
+    """g = A' P' σ(-z), by sparse matrices; BLEU where nothing is said. It does not depend on threads."""
+    nbest = synthetic_nbest(SyntheticOptions(sentences=12, hyps=8, features=4))
+    pairs = pairs_for(nbest, BoostOptions().pairs, gain=gain or "bleu", seed=3)
+    scores = Model(linear_problem(nbest, pairs).fit(l2=BoostOptions().l2).weights).decision_function(nbest)
+    z = scores[pairs.better] - scores[pairs.worse]
+    by_hyp = np.zeros(nbest.n_hyps)
+    np.add.at(by_hyp, pairs.better, 1 / (1 + np.exp(z)))
+    np.add.at(by_hyp, pairs.worse, -1 / (1 + np.exp(z)))
+    found, counts = first_gradient(nbest, gain=gain, seed=3)
+    assert found == pytest.approx(nbest.A.T @ by_hyp, abs=1e-9)
+    assert counts.tolist() == np.bincount(nbest.unit_idx, minlength=nbest.n_units).tolist()
+    again, _ = first_gradient(nbest, gain=gain, seed=3, threads=2)
+    assert np.array_equal(found, again)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields, replace
-from math import nan
 
 import numpy as np
 import pytest
@@ -24,32 +23,6 @@ QUICK = {"rounds": 4, "min_occurrences": 20, "draws": 300, "keep": 30}
 
 
 # -- recipes --------------------------------------------------------------------------------------------------------------
-
-
-def test_figure_3_is_as_before_there_were_recipes(dev, select, monkeypatch):
-    """Losses, select gains and weights that the version before recipes printed for its defaults on these lists.
-
-    It penalised steps in raw units; all else is as it was.
-    """
-    monkeypatch.setattr("boostfeat.boosting.round_loss.step_penalty", lambda l2, blocks: l2)
-    assert BoostOptions() == BoostOptions(pairs=PairOptions(), tree=TreeOptions())
-    model = boost(dev, select, BoostOptions())
-    losses = [0.206378251, 0.136125019, 0.106784623, 0.094341664, 0.083015374, 0.073097247,
-              0.069470168, 0.067096404, 0.065751158, 0.064650253, 0.063247408]  # fmt: skip
-    gains = [40.502031, 38.728273, 38.688794, 36.330153, 37.457074, 39.320396,
-             40.001703, 36.431772, 36.431772, 38.544137, 38.544137]  # fmt: skip
-    assert [row["loss"] for row in model.history] == pytest.approx(losses, abs=2e-9)
-    assert [row["select"] for row in model.history] == pytest.approx(gains, abs=1e-6)
-    assert model.weights["LexWeight"] == pytest.approx(0.8345711015977463, rel=1e-9)
-
-
-def test_the_recipe_of_the_paper_is_pure():
-    """[TA13]: full steps, pairs drawn once and not weighed, no floor of leaves, rounds until select degrades."""
-    paper = recipe("paper")
-    assert (paper.shrinkage, paper.resample_pairs, paper.context, paper.rule, paper.sparse_l2) == (1.0, 0, False, "best", None)
-    assert paper.pairs == SAMPLERS["ta13"]
-    assert paper.tree.min_occurrences == 1
-    assert paper.rounds > 2 * 25 > paper.patience  # the paper kept 25 and 24 trees
 
 
 def test_changes_go_where_they_belong():
@@ -81,34 +54,6 @@ def test_no_row_of_the_ablation_is_another():
 # -- limits ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "fine", "refused", "expected"),
-    [
-        *((name, 0, (-1, nan), "0 or more") for name in ("rounds", "l2", "patience", "resample_pairs")),
-        ("sparse_l2", 0, (-1, nan), "auto, or 0 or more"),
-        ("sparse_l2", "auto", (), ""),
-        ("shrinkage", 1, (0, 1.5, nan), "a number above 0 up to 1"),
-    ],
-)
-def test_limits(name, fine, refused, expected):
-    assert getattr(BoostOptions(**{name: fine}), name) == fine
-    for value in refused:
-        with pytest.raises(InputError, match=f"^{name}: expected {expected}, found {value}"):
-            BoostOptions(**{name: value})
-
-
-@pytest.mark.parametrize(
-    ("name", "line"),
-    [
-        ("level", "unknown level 'soup': expected one of local, global"),
-        ("rule", "unknown rule 'soup': expected one of best, all"),
-    ],
-)
-def test_unknown_names_are_refused(name, line):
-    with pytest.raises(InputError, match=line):
-        BoostOptions(**{name: "soup"})
-
-
 def test_an_unknown_metric_is_refused_where_lists_are(dev, select):
     """A metric may be a quality column: only lists know."""
     for lists in ((dev, None), (dev, select)):
@@ -129,11 +74,6 @@ def test_when_pairs_are_drawn(every, drawn_after, draws_before):
     options = BoostOptions(resample_pairs=every)
     assert [options.drawn_after(m) for m in range(7)] == drawn_after
     assert [options.draws_before(m) for m in range(7)] == draws_before
-
-
-def test_penalties_of_dense_and_of_sparse_weights():
-    assert BoostOptions(l2=2.0).penalties(2, 3) == [2.0] * 5
-    assert BoostOptions(l2=2.0, sparse_l2=0.0).penalties(2, 3) == [2.0, 2.0, 0.0, 0.0, 0.0]
 
 
 # -- sparse features ------------------------------------------------------------------------------------------------------

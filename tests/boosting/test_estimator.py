@@ -22,9 +22,8 @@ from sklearn.utils import estimator_checks as checks
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import BoostReranker, FeaturePlan, InputError, Model, NBest, Tree, featurize, induce, read_store, write_store
-from boostfeat.boosting import estimator
-from boostfeat.boosting.boost_options import RECIPES, recipe
-from boostfeat.boosting.estimator import SentenceKFold, usable_cores
+from boostfeat.boosting.boost_options import recipe
+from boostfeat.boosting.estimator import SentenceKFold
 from boostfeat.lists.nbest import strings
 from boostfeat.tuners import TUNERS, tuner_class
 from boostfeat.tuners.base import Run
@@ -94,6 +93,11 @@ def test_fit_idempotent_and_fit_check_is_fitted(fitted):
     assert again.model_.to_json() == fitted.model_.to_json()
 
 
+@pytest.mark.parametrize("state", [None, np.int64(7), np.random.default_rng(1), np.random.RandomState(1)])
+def test_seeds_are_those_of_scikit_learn(state):
+    assert clone(SMALL).set_params(random_state=state, rounds=0).fit(DEV).n_trees_ == 0
+
+
 def test_n_features_in(fitted):
     assert list(fitted.feature_names_in_) == list(DEV.global_names)
     assert fitted.n_features_in_ == len(DEV.global_names)
@@ -137,6 +141,8 @@ def test_estimators_pickle_and_readonly_memmap(fitted, tmp_path):
         (lambda r: r.set_params(gain="bleu").fit(DEV, np.zeros(200)), InputError, "quality column 'bleu': expected a name that is no metric"),
         (lambda r: r.fit(ROWS, GOOD, SIZES).predict(ROWS), TypeError, "group: expected the sizes of the lists in X, found None; decision_function"),
         (lambda r: r.fit(ROWS, GOOD, SIZES).predict(ROWS[:, :2], SIZES), ValueError, "X has 2 features, but BoostReranker is expecting 3"),
+        (lambda r: r.set_params(n_jobs=0).fit(DEV), ValueError, "n_jobs: 0 threads do nothing"),
+        (lambda r: r.set_params(rounds="a").fit(DEV), InputError, "rounds: expected 0 or more, found 'a'"),
         (lambda r: BoostReranker(n_estimators=3), TypeError, "n_estimators is called rounds here"),
         (lambda r: BoostReranker(early_stopping_rounds=3), TypeError, "early_stopping_rounds is called patience here"),
     ],
@@ -258,26 +264,6 @@ def test_tuners_are_options_with_fit(method):
 # -- what it learns -----------------------------------------------------------------------------------------------------
 
 
-def test_estimator_takes_a_recipe():
-    options = BoostReranker("fast", rounds=3, pairs=9, candidates=2).options()
-    assert options == recipe("fast", rounds=3, keep=9, candidates=2)
-    assert BoostReranker().options() == RECIPES["default"]
-
-
-def test_reranker(dev, select):
-    reranker = BoostReranker("paper", max_leaves=3, rounds=3, min_occurrences=20, draws=500)
-    again = clone(reranker).set_params(rounds=2)
-    assert (reranker.get_params()["rounds"], again.rounds) == (3, 2)
-    assert reranker.fit(dev, select=select) is reranker
-    chosen = reranker.predict(select)
-    best = reranker.decision_function(select)[select.hyp_ptr[:-1] + chosen]
-    assert (best == np.maximum.reduceat(reranker.decision_function(select), select.hyp_ptr[:-1])).all()
-    gains = [row["select"] for row in reranker.history_]
-    assert reranker.score(select) == pytest.approx(max(gains))
-    staged = list(reranker.staged_score(select))
-    np.testing.assert_allclose(staged, gains[: len(staged)])
-
-
 def test_folds_over_sentences(dev):
     assert (SentenceKFold().get_n_splits(), SentenceKFold().random_state) == (5, 0)  # scikit-learn's numbers
     folds = list(SentenceKFold(4, random_state=1).split(dev))
@@ -298,15 +284,6 @@ def test_folds_that_are_none(n_splits, dev):
         list(SentenceKFold(len(dev) + 1).split(dev))
     with pytest.raises(TypeError, match="X: expected n-best lists"):
         list(SentenceKFold(2).split([1, 2]))
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [({"rounds": "a"}, "rounds: expected 0 or more, found 'a'"), ({"max_leaves": 3.5}, "max_leaves: expected a whole number")],
-)
-def test_numbers_of_another_kind_are_refused(params, message, dev):
-    with pytest.raises(InputError, match=message):
-        BoostReranker(**params).fit(dev)
 
 
 def test_what_a_person_types_shows_itself_in_a_line(fitted, dev):
@@ -343,11 +320,6 @@ def test_lists_that_do_not_go_together_are_refused(dev, select):
         fitted.predict(select)
 
 
-def test_sentences_that_are_learnt_from_and_chosen_by_are_named(dev):
-    with pytest.warns(UserWarning, match="X and select share 40 sentences"):
-        BoostReranker("paper", rounds=0).fit(dev, select=dev)
-
-
 def test_the_command_the_function_and_the_estimator_learn_the_same_bytes(boostfeat, dev, select, tmp_path):
     """Weights, trees and choices, with a select list and without, of both recipes; compare's row learns the same, too."""
     changes = {"rounds": 3, "min_occurrences": 20, "draws": 200, "pairs": 20}
@@ -367,12 +339,3 @@ def test_the_command_the_function_and_the_estimator_learn_the_same_bytes(boostfe
     assert boostfeat("compare", *lists, "--systems", row, "--seed", 4, "-o", tmp_path / "run", "-q")[0] == 0
     compared = Model.load(next((tmp_path / "run" / "models").glob("*.json"))).to_json()
     assert {k: compared[k] for k in ("weights", "trees")} == {k: command[k] for k in ("weights", "trees")}
-
-
-def test_seeds_and_jobs_are_those_of_scikit_learn_and_joblib():
-    for state in (None, 7, np.int64(7), np.random.default_rng(1), np.random.RandomState(1)):
-        assert 0 <= estimator._seed(state) < 2**31
-    assert estimator._seed(7) == estimator._seed(np.int64(7)) == 7
-    assert [estimator._threads(n) for n in (None, 1, -1)] == [1, 1, usable_cores()]
-    with pytest.raises(ValueError, match="n_jobs: 0 threads do nothing"):
-        estimator._threads(0)

@@ -9,9 +9,8 @@ import pytest
 from engines import Spoken, one_leaf
 
 from boostfeat.boosting.boost import boost, run_rounds
-from boostfeat.boosting.boost_options import BoostOptions
-from boostfeat.boosting.record import STEPS, check_same
-from boostfeat.boosting.stopping import best_round, kept_rounds
+from boostfeat.boosting.boost_options import BoostOptions, recipe
+from boostfeat.boosting.record import STEPS, Record, best_round, check_same, kept_rounds, staged_scores
 from boostfeat.core.errors import InputError
 from boostfeat.losses.pairs import PairOptions
 from boostfeat.model.model import Model
@@ -27,7 +26,7 @@ def test_rounds_without_a_rise_end_after_patience(select, patience, rounds):
     """Trees of one constant leaf give all hypotheses of this list the same: its gain never moves."""
     assert len(set(np.diff(select.unit_ptr))) == 1
     options = BoostOptions(rounds=9, patience=patience)
-    model = run_rounds(Spoken([one_leaf()] * 9), select, options, seed=0)
+    model = run_rounds(Spoken([one_leaf()] * 9), Record(options, select))
     assert len({row["select"] for row in model.history}) == 1
     assert len(model.history) - 1 == len(model.trees) == rounds
     assert not kept_rounds(model).trees
@@ -36,14 +35,14 @@ def test_rounds_without_a_rise_end_after_patience(select, patience, rounds):
 def test_patience_is_counted_from_the_last_rise(select):
     """LexWeight in round 2 is worth more than LM0 alone; the trees around it change nothing."""
     trees = [one_leaf(), one_leaf(on="LexWeight"), *[one_leaf()] * 7]
-    model = run_rounds(Spoken(trees), select, BoostOptions(rounds=9, patience=3), seed=0)
+    model = run_rounds(Spoken(trees), Record(BoostOptions(rounds=9, patience=3), select))
     gains = [row["select"] for row in model.history]
     assert gains[0] == gains[1] < gains[2] == gains[3] == gains[4] == gains[5]
     assert (len(gains), len(kept_rounds(model).trees)) == (6, 2)
 
 
 def test_without_a_held_out_list_rounds_go_on_to_the_end():
-    model = run_rounds(Spoken([one_leaf()] * 9), None, BoostOptions(rounds=9, patience=1), seed=0)
+    model = run_rounds(Spoken([one_leaf()] * 9), Record(BoostOptions(rounds=9, patience=1)))
     assert len(model.trees) == len(kept_rounds(model).trees) == 9
 
 
@@ -98,12 +97,6 @@ def test_a_run_goes_on_from_the_trees_it_began_with(dev, select):
         assert boost(dev, select, options, init=init, so_far=so_far).to_json() == whole.to_json()
 
 
-def test_resuming_with_other_options_is_refused(dev):
-    half = boost(dev, None, replace(FAST, rounds=1))
-    with pytest.raises(InputError, match="shrinkage"):
-        boost(dev, None, replace(FAST, shrinkage=0.5), so_far=half)
-
-
 def test_options_of_a_run_that_is_continued():
     """Release 0.1 did not say what it learnt, and that was BLEU; all else that it does not say is another option."""
     found = {"steps": STEPS, "l2": 1.0, "rounds": 3}
@@ -117,3 +110,24 @@ def test_options_of_a_run_that_is_continued():
             check_same(found, expected)
     with pytest.raises(InputError, match=r"found one of release 0\.1 "):
         check_same({"l2": 1.0}, {})
+
+
+# -- the round that is kept -----------------------------------------------------------------------------------------------
+
+
+QUICK = {"rounds": 12, "min_occurrences": 20, "draws": 300, "keep": 30}
+
+
+@pytest.mark.parametrize(
+    ("gains", "best"), [([1.0], 0), ([1, 2, 3], 2), ([1, 5, 4, 5], 1), ([3, 3], 0), ([0] * 30 + [5] + [2] * 30, 30)]
+)
+def test_the_best_round_is_the_first_of_the_highest_gain(gains, best):
+    assert best_round([{"round": m, "select": g} for m, g in enumerate(gains)]) == best
+
+
+@pytest.mark.parametrize("counts", [range(5), range(2, 5), [0, 3, 6, 9]])
+def test_staged_scores_are_those_of_the_shorter_models(dev, select, counts):
+    """Of four trees; after more than there are, scores stay as they are."""
+    model = boost(dev, None, recipe("fast", **{**QUICK, "rounds": 4}, sparse_l2=1.0))
+    for m, scores in zip(counts, staged_scores(model, select, counts), strict=True):
+        np.testing.assert_allclose(scores, model.truncated(m).decision_function(select), rtol=0, atol=1e-9)

@@ -18,7 +18,7 @@ PACKAGE = HERE.parents[1] / "boostfeat"
 UNSAID = asdict(Option(""))
 REGISTRIES = {  # literal ones, whose values are settings
     "boosting.boost_options": "RECIPES ABLATION",
-    "losses.pair_options": "SAMPLERS",
+    "losses.pairs": "SAMPLERS",
     "compare.comparison_options": "PRESETS",
     "compare.systems": "SYSTEMS GRIDS",
     "tuners.tuner_options": "ORACLES PREDICTIONS",

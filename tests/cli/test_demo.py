@@ -47,10 +47,6 @@ Open out/report.html in any browser.
 """
 
 
-def test_the_commands():
-    assert list(demo.JOBS) == LINES
-
-
 @pytest.fixture
 def ran(tmp_path, monkeypatch) -> list[tuple[list[str], str, bool]]:
     """What the demo would run: words, folder, and whether all is printed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf, isfinite
 from pathlib import Path
 
@@ -13,9 +13,15 @@ import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import Model, write_store
+from boostfeat.boosting.boost_options import RECIPES, BoostOptions
 from boostfeat.cli import COMMANDS, HINTS, command
 from boostfeat.cli.flags import flags_of, method_classes, settings_of
+from boostfeat.cli.learning_commands import make_tuner
+from boostfeat.core.errors import InputError
 from boostfeat.core.options import MOST, REQUIRED, Option, options_of
+from boostfeat.features import TEMPLATES, FeaturePlan, featurize
+from boostfeat.tuners.base import Run
+from boostfeat.tuners.tuner_options import TUNER_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 CLASSES = {name: command(name).options for name in COMMANDS}
@@ -115,6 +121,7 @@ def test_help_fits_a_terminal_and_begins_with_files(boostfeat, monkeypatch, name
     assert (code, err, [line for line in out.split("\n") if len(line) > 80]) == (0, "", [])
     assert "Files:" not in headings[1:]
     assert "Common:" in headings
+    assert f"boostfeat {name}" in out.partition("Example")[2]
     if how == "--help":
         assert len(out.splitlines()) <= 80
     settings = settings_of(CLASSES[name]) if how == "--help-all" else []
@@ -142,8 +149,11 @@ def test_words_that_people_try_are_told_the_command(boostfeat, word):
 
 
 def idle() -> Iterator[tuple[str, Option]]:
+    """Options that need another of the command itself; those that need one of their method are tried with the methods."""
     for name, cls in CLASSES.items():
-        yield from ((name, o) for o in (*flags_of(cls), *settings_of(cls)) if o.needs)
+        options = (*flags_of(cls), *settings_of(cls))
+        here = {o.name for o in options}
+        yield from ((name, o) for o in options if here & {need.partition("=")[0] for need in o.needs})
 
 
 @pytest.mark.parametrize(("name", "option"), [pytest.param(n, o, id=f"{n} {o.typed_name}") for n, o in idle()])
@@ -152,6 +162,8 @@ def test_what_would_do_nothing_is_refused(folder, boostfeat, name, option):
     required = {o.name for o in flags_of(CLASSES[name]) if o.default is REQUIRED}
     if required & {*option.needs} or any(f"--{need} " in given for need in option.needs):
         pytest.skip("the command needs it")
+    if "gain=bleu" in option.needs:
+        given += " --gain chrf"
     before = sorted(folder.iterdir())
     value = option.choices[0] if option.choices else "no" if "bool" in option.kind else "1"
     code, out, err = boostfeat(name, *given.split(), *words_of(option, value))
@@ -172,6 +184,11 @@ def test_what_would_do_nothing_is_refused(folder, boostfeat, name, option):
         ("tune dev.nbest --plan x -o m", "No such option: --plan"),
         ("tune dev.nbest --groups x -o m", "--groups is a setting: give --set groups=VALUE"),
         ("tune dev.nbest --set colour=1 -o m", "--set colour: there is no such setting; choose from sampler, draws"),
+        ("tune dev.nbest --method adagrad --eta 1 -o m", "eta does nothing with a list that has no sparse features"),
+        ("tune dev.nbest --gain chrf --alpha 1 -o m", "alpha does nothing with --gain chrf: BLEU is what it smooths"),
+        ("tune dev.nbest --method mert --graphs graph --set graph-nbest=3 -o m", "--set graph-nbest does not go with --method mert"),
+        ("induce dev.nbest --templates none --set sparse-l2=3 -o m", "sparse-l2 does nothing with a list that has no sparse features"),
+        ("induce dev.nbest --templates none --set try-templates=no -o m", "--set try-templates does not go with --templates"),
         ("tune dev.nbest --set groups=groups -o m", "no feature of the list matches 'lm*'; see 'boostfeat info dev.nbest'"),
         ("induce dev.nbest --set patience=3 --set rule=all -o m", "--set patience does nothing without --select"),
         ("induce dev.nbest --set colour=1 -o m", "--set colour: there is no such setting; choose from"),
@@ -189,6 +206,76 @@ def test_what_does_not_count_is_named(folder, boostfeat, words, line):
     code, out, err = boostfeat(*words.split())
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert line in err
+
+
+def other_values(o: Option, default: object) -> list[object]:
+    """Values of an option that are far from its default."""
+    special = {"gain": ["chrf"], "metric": ["chrf"], "tree_features": ["f1"], "sparse_l2": [5], "max_bin": [3]}
+    if o.name in special:
+        return special[o.name]
+    if "bool" in o.kind:
+        return ["no" if default else "yes"]
+    if o.choices:
+        return [choice for choice in o.choices if choice != default]
+    number = default if isinstance(default, int | float) else 1
+    values = (1, 2, 7, 50 * number) if "int" in o.kind else (number / 100 or 0.3, 100 * number + 0.5)
+    return [value for value in values if value != default and o.problem(value) is None]
+
+
+def idle_ones(options: Iterable[Option], defaults: Mapping[str, object], learned: Callable[[str], object]) -> list[str]:
+    """Options none of whose values changes what is learned, or is refused by name."""
+    usual = learned("")
+
+    def counts(o: Option, value: object) -> bool:
+        try:
+            return learned(f"{o.name}={value}") != usual
+        except InputError as error:
+            return o.name.replace("_", "-") in str(error).replace("_", "-")
+
+    return [o.name for o in options if not any(counts(o, value) for value in other_values(o, defaults[o.field]))]
+
+
+@pytest.mark.parametrize(
+    ("method", "variant"),
+    [*((method, "") for method in TUNER_OPTIONS), ("rm", "solver=cp"), ("mira", "oracle=lu"), ("arow", "variant=exact")],
+)
+def test_every_setting_of_a_method_counts_or_is_refused(method, variant):
+    options = options_of(TUNER_OPTIONS[method])
+    short = {"epochs": "epochs=2", **({"batch": "batch=2"} if method in ("adagrad", "arow") and not variant else {})}
+    lists = synthetic_nbest(SyntheticOptions(sentences=12, hyps=8, features=4))
+    if method != "mert":  # which is for few features
+        lists, _ = featurize(lists, FeaturePlan.of("sparse", TEMPLATES))
+
+    def learned(setting: str) -> object:
+        name = setting.partition("=")[0]
+        settings = [*(text for known, text in short.items() if known != name), *filter(None, (variant, setting))]
+        model = make_tuner(method, {}, settings).fit(lists, None, Run(gain="bleu", metric="bleu"))
+        return model.weights, model.history
+
+    free = [o for o in options if o.name != variant.partition("=")[0]]
+    assert idle_ones(free, {o.field: o.default for o in options}, learned) == []
+
+
+def test_every_setting_of_boosting_counts_or_is_refused(folder, boostfeat):
+    write_store(synthetic_nbest(SyntheticOptions(sentences=14, hyps=8, features=4)), "dev.nbest")
+    options, default = options_of(BoostOptions), RECIPES["default"]
+    defaults = {
+        o.field: next(getattr(x, o.field) for x in (default, default.pairs, default.tree) if hasattr(x, o.field)) for o in options
+    }
+
+    def learned(setting: str) -> object:
+        name, _, value = setting.partition("=")
+        o = next((o for o in options if o.name == name), None)
+        short = {"rounds": 4, "min_occurrences": 2, "templates": "none"}
+        words = [word for known, n in short.items() if known != name for word in (f"--{known.replace('_', '-')}", n)]
+        words += words_of(o, value) if o else []
+        code, _, err = boostfeat("induce", "dev.nbest", "-q", *words, "-o", "m.json")
+        if code:
+            raise InputError(err)
+        config = Model.load("m.json").config
+        return Model.load("m.json").signature, [config.get(name) for name in ("waterfall", "decision", "tree_count")]
+
+    assert idle_ones(options, defaults, learned) == []
 
 
 @pytest.mark.parametrize(

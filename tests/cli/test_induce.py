@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 from toy_trees import stump
 
 from boostfeat.boosting.boost_options import recipe
-from boostfeat.features.sets import SETS, TEMPLATES
+from boostfeat.features.templates import SETS, TEMPLATES
 from boostfeat.lists.merging import concat
-from boostfeat.lists.nbest import strings
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
 
@@ -68,18 +68,8 @@ def test_an_interruption_after_the_last_round_says_that_the_model_is_whole(boost
 def test_static_only_and_leaves_as_features(boostfeat, stores, tmp_path):
     model, wider = tmp_path / "m.json", tmp_path / "wider"
     lists = [
-        "induce",
-        stores / "dev",
-        "-o",
-        model,
-        "--recipe",
-        "paper",
-        "--rounds",
-        3,
-        "--min-occurrences",
-        20,
-        "--set",
-        "rule=all",
+        *("induce", stores / "dev", "-o", model, "--recipe", "paper", "--rounds", 3, "--min-occurrences"),
+        *(20, "--set", "rule=all"),
     ]
     assert boostfeat(*lists, "--set", "static-only=yes")[0] == 0
     learnt = Model.load(model)
@@ -109,13 +99,8 @@ def test_raw_lists_get_the_fitting_templates(boostfeat, stores, tmp_path):
     (tmp_path / "refs").write_text("".join(f"a b1 c{(s + 1) % 3}\n" for s in range(12)))
     assert boostfeat("import", tmp_path / "list", "-r", tmp_path / "refs", "-o", tmp_path / "a.nbest")[0] == 0
     raw = read_store(tmp_path / "a.nbest")
-    assert fitting_templates(raw) == "words-basic"
     assert fitting_templates(replace(raw, meta={"templates": "[]"})) is None
-    phrases = read_store(stores / "dev")
-    assert fitting_templates(phrases) == "phrases"
-    assert fitting_templates(phrases, static_only=True) == "sparse-static"
     assert set(SETS["sparse-static"]) == {name for name in SETS["sparse"] if TEMPLATES[name].kind == "static"}
-    assert fitting_templates(replace(phrases, units=replace(phrases.units, src=strings([""] * phrases.n_units)))) == "words-basic"
     quick = ["--rounds", 1, "--set", "draws=50", "--pairs", 5, "--min-occurrences", 2, "-o", tmp_path / "m.json"]
     code, _, err = boostfeat("induce", tmp_path / "a.nbest", *quick)
     assert code == 0
@@ -187,7 +172,7 @@ def test_what_is_said_of_a_model(boostfeat, stores, tmp_path, monkeypatch, confi
     history = tuple({"round": k, "loss": 1.0 - k / 8, "dev": 20.0 + k, "select": 30.0 + k} for k in range(3))
     made = tuple(replace(stump("constant", None, feature="LM0"), name=name) for name in "tu"[:trees])
     model = Model({}, made, config={"best_round": trees, **config}, history=history)
-    monkeypatch.setattr("boostfeat.cli.learning_commands.induce_on", lambda *lists, **how: model)
+    monkeypatch.setattr("boostfeat.boosting.induce.induce_on", lambda *lists, **how: model)
     command = ["induce", stores / "dev", "--templates", "none", "--set", "rule=best", "-o", tmp_path / "m.json"]
     code, out, err = boostfeat(*command, *(["--select", stores / "select"] if held_out else []))
     trees_are = "1 tree" if trees == 1 else f"{trees} trees"
@@ -214,7 +199,7 @@ def test_an_interrupted_run_keeps_its_best_round(boostfeat, stores, tmp_path, mo
             callback(history[k], Model({"LM0": 1.0}, trees[: n_init + k], config={"metric": "bleu"}, history=history[: k + 1]))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("boostfeat.cli.learning_commands.induce_on", interrupted)
+    monkeypatch.setattr("boostfeat.boosting.induce.induce_on", interrupted)
     init = ["--init", tmp_path / "init.json"] if n_init else []
     model, partial = tmp_path / "m.json", tmp_path / "m.json.partial"
     lists = ["induce", stores / "dev", "--select", stores / "select"]
@@ -223,6 +208,64 @@ def test_an_interrupted_run_keeps_its_best_round(boostfeat, stores, tmp_path, mo
     assert boostfeat(*command) == (130, "", f"boostfeat: interrupted: {kept}\n")
     assert [len(Model.load(path).trees) for path in (model, partial)] == [n_init + 1, n_init + 2]
     assert Model.load(model).config["best_round"] == 1
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_run_that_began_with_something_else_is_not_gone_on_with(boostfeat, stores, tmp_path, monkeypatch, is_finished):
+    """Neither from the rounds that an interrupted command kept, nor is a finished file of another command taken for it."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("dev", "select"):
+        Path(name).write_bytes((stores / name).read_bytes())
+    Model({"LM0": 1.0}).save("init.json")
+    command = "induce dev --recipe paper --rounds 2 --set rule=all --templates none -q -o m.json"
+    assert boostfeat(*command.split())[0] == 0
+    if not is_finished:
+        Path("m.json").rename("m.json.partial")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for there, here, told in (
+        ("induce dev", "induce select", "the run began with another LIST"),
+        ("induce dev", "induce dev select", "the run began with another LIST"),
+        ("-q", "-q --select select", "the run began with another --select"),
+        ("-q", "-q --init init.json", "the run began with another --init"),
+        ("--templates none", "--templates base", "the run began with --templates none, not base"),
+        ("--rounds 2", "--rounds 3", "the run's own option rounds = 2, found 3"),
+        ("--rounds 2", "--rounds 2 --set l2=3", "the run's own option l2 = 1.0, found 3.0"),
+        ("-q", "-q --seed 2", "the run's own option seed = 0, found 2"),
+    ):
+        code, out, err = boostfeat(*command.replace(there, here).split(), "--resume")
+        assert (code, out, err.count("\n"), told in err) == (2, "", 1, True), err
+    assert before == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    monkeypatch.setattr("boostfeat.boosting.record.__version__", "0.0.1")
+    assert "the run began with another release of boostfeat" in boostfeat(*command.split(), "--resume")[2]
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert boostfeat(*command.split(), "--resume")[0] == 0
+    assert not Path("m.json.partial").exists()
+
+
+def test_sentences_that_repeat_are_told(boostfeat, stores, tmp_path):
+    """With --select there are no folds that copies could tear apart."""
+    twice = ["induce", stores / "dev", stores / "dev", "--recipe", "paper", "--rounds", 1, "-o", tmp_path / "m.json"]
+    n = len(read_store(stores / "dev"))
+    told = f"boostfeat: {n} sentences of {2 * n} are there twice or more: folds keep copies together\n"
+    assert [told in boostfeat(*twice, *more)[2] for more in ([], ["--select", stores / "select"])] == [True, False]
+
+
+def test_what_is_lost_of_a_model_to_start_from_is_told(boostfeat, stores, tmp_path):
+    """Its decision and calibration; and that a list which chooses has taught it."""
+    init, lists = tmp_path / "init.json", ["induce", stores / "dev", "--init", tmp_path / "init.json", "-o", tmp_path / "m.json"]
+    quick = ["--recipe", "paper", "--rounds", 1]
+    assert boostfeat("tune", stores / "dev", "-q", "-o", init)[0] == 0
+    model = Model.load(init)
+    replace(model, config={**model.config, "decision": {"by": "mbr", "scale": 1.0}, "calibration": {"keep_first": 0.5}}).save(
+        init
+    )
+    dropped = f"--init has a decision and a calibration, which {tmp_path / 'm.json'} has not\n"
+    assert dropped in boostfeat(*lists, *quick, "--set", "rule=all")[2]
+    assert dropped in boostfeat("tune", *lists[1:])[2]
+    assert "--init was learned from the same list: folds look too good" in boostfeat(*lists, *quick)[2]
+    swapped = [*lists[:1], stores / "select", "--select", stores / "dev", *lists[2:]]
+    assert "--init was learned from --select: what is chosen on it looks too good" in boostfeat(*swapped, *quick)[2]
 
 
 def test_lists_are_learned_from_as_one_and_select_is_not(boostfeat, stores, tmp_path):

@@ -43,20 +43,8 @@ def test_import_and_join(folder: Path) -> None:
     run("import", folder / "list", "-r", folder / "ref.*", "-o", folder / "dev.nbest", "-q")
     nbest = read_store(folder / "dev.nbest")
     assert (len(nbest.refs), nbest.text.to_pylist()) == (4, ["the house", "a house", "yes"])
-    out = run(
-        "join",
-        folder / "dev.nbest",
-        "--column",
-        f"lm={folder / 'lm'}",
-        "--tokens",
-        f"t={folder / 'tok'}",
-        "--nbest",
-        f"again={folder / 'list'}",
-        "-o",
-        folder / "out.nbest",
-        "--json",
-        "-q",
-    )
+    what = ("--column", f"lm={folder / 'lm'}", "--tokens", f"t={folder / 'tok'}", "--nbest", f"again={folder / 'list'}")
+    out = run("join", folder / "dev.nbest", *what, "-o", folder / "out.nbest", "--json", "-q")
     joined = read_store(folder / "out.nbest")
     assert json.loads(out)["joined"] == [n for n in joined.global_names if n not in nbest.global_names]
     assert joined.global_column("lm").tolist() == [-1, -2, -3]

@@ -11,7 +11,7 @@ import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 from toy_systems import random_ngrams, random_pairs, stump, write_system
 
-from boostfeat import read_store, write_store
+from boostfeat import write_store
 from boostfeat.core.overwriting import kind_of
 from boostfeat.model.model import Model
 
@@ -89,13 +89,6 @@ def test_an_input_is_never_replaced(folder: Path, boostfeat, command: str) -> No
     assert (code, out) == (2, ""), err
     assert "choose another output" in err.splitlines()[-1]
     assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_what_an_earlier_command_wrote_is_replaced(folder: Path, boostfeat) -> None:
-    """An output may stand there already, and be read by other commands."""
-    for _ in range(2):
-        assert boostfeat("import", "list.moses", "-o", "new.nbest")[0] == 0
-    assert len(read_store("new.nbest")) == 1
 
 
 KINDS = {

@@ -24,6 +24,7 @@ from toy_systems import write_known_system
 
 import boostfeat.cli as commands
 from boostfeat.cli.console import Bar
+from boostfeat.model.chance import Chance
 from boostfeat.model.decision import Calibration
 from boostfeat.model.model import Model
 
@@ -53,7 +54,8 @@ def session(boostfeat, tmp_path, monkeypatch):
     assert [boostfeat(*line.split()) for line in prepared] == [(0, "", "")] * 2
     trees = (stump("LM0", -1.5, 2.0, -1.0), stump("TM0_0", -1.0, 0.5, 1.5, "u", on="LM0"))
     Model({"LM0": 0.5, "TM0_0": -0.25}, trees, config={"metric": "bleu"}).save("local.json")
-    sure = Calibration(intercept=0.25, slope=0.5, scale=1.5, keep_first=1.0, gain=0.5, error=0.25, lists=6, changed=4)
+    curve = Chance(scale=1.5, intercept=0.25, slope=0.5)
+    sure = Calibration(keep_first=1.0, gain=0.5, error=0.25, lists=6, changed=4, chance=curve)
     Model({"LM0": 0.5, "TM0_0": -0.25}, trees, config={"metric": "bleu", "calibration": asdict(sure)}).save("sure.json")
     Model({"LM0": 0.5, "TM0_0": -0.25}, trees, config={"decision": {"by": "mbr", "scale": 0.75}}).save("risk.json")
     Model({"LM0": 1.0, "Other": 2.0}, (stump("LM0", -4.0, -1.0, 2.0),), "global").save("global.json")

@@ -17,7 +17,7 @@ from test_outputs import INI
 from toy_systems import random_ngrams, random_pairs, stump, write_system
 
 from boostfeat import FeaturePlan, Model, cli, featurize, write_store
-from boostfeat.cli.outputs import OUTPUTS, RUNS
+from boostfeat.cli.outputs import OUTPUTS
 
 GOOD = {  # commands that come far enough to read each of their files, and end soon
     "import": "list -r text -o new.nbest",
@@ -41,33 +41,14 @@ GOOD = {  # commands that come far enough to read each of their files, and end s
     "report": "run -o new.html",
 }
 WRONG = (
-    "missing",
-    "new/none/x",
-    "empty",
-    "folder",
-    "junk",
-    "dev.nbest",
-    "model.json",
-    "vocab.json",
-    "text",
-    "list",
-    "nul",
-    "junk.gz",
+    *("missing", "new/none/x", "empty", "folder", "junk", "dev.nbest", "model.json", "vocab.json", "text"),
+    *("list", "nul", "junk.gz"),
 )
 WRONG_OUTPUTS = ("new/none/x", "text/x", "junk", "junk.gz")
 PLACES = {  # what the help calls a place for a file
     *(
-        "FILE",
-        "FILE FILE",
-        "LIST",
-        "LIST.nbest",
-        "LIST.nbest|GRAPH",
-        "MODEL",
-        "MODEL.json",
-        "NAME=FILE",
-        "NAME=LIST",
-        "INI",
-        "TOML",
+        *("FILE", "FILE FILE", "LIST", "LIST.nbest", "LIST.nbest|GRAPH", "MODEL", "MODEL.json", "NAME=FILE"),
+        *("NAME=LIST", "INI", "TOML"),
     ),
     *("FOLDER", "GRAPH...", "[FILE]...", "INPUT", "RUN/", "PROGRAM"),
 }
@@ -144,16 +125,3 @@ def test_files_of_other_kinds(command: str, folder: Path, boostfeat) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     assert n >= len(WRONG)
     assert not found, "\n".join(map(str, found))
-
-
-def inputs_and_outputs(command: str) -> Iterator[tuple[list[str], int, str]]:
-    """(words, place of the output, input) of every output that a command has or may have, with every file that it reads."""
-    words = GOOD[command].split()
-    for p in cli.command(command).params:
-        if p.name not in OUTPUTS or command in RUNS:
-            continue
-        given = next((words.index(o) + 1 for o in p.opts if o in words), None)
-        more = words if given is not None else [*words, p.opts[0], ""]
-        at = len(more) - 1 if given is None else given
-        read = [word.rpartition("=")[2] for k, word in enumerate(more) if k != at]
-        yield from ((more, at, path) for path in read if Path(path).is_file())

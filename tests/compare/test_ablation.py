@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 from synthetic import SyntheticOptions, write_lists
 
-from boostfeat.boosting.boost_options import ABLATION, RECIPES, recipe
+from boostfeat.boosting.boost_options import ABLATION, RECIPES
 from boostfeat.compare.comparison_options import as_words
 from boostfeat.compare.runner import CompareOptions, all_systems, compare
-from boostfeat.compare.systems import SYSTEMS, System, ablation_systems, boost_options
+from boostfeat.compare.systems import System, ablation_systems, boost_options
 from boostfeat.compare.table import markdown_table
 from boostfeat.compare.tasks import write_featurized
-from boostfeat.features.resource_options import ResourceFiles
+from boostfeat.features.resources import ResourceFiles
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.mbr import mbr_gains
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
-from boostfeat.tuners.linear import fit_pro
+from boostfeat.tuners.base import Run
+from boostfeat.tuners.pro import Pro
 
 SMALL = SyntheticOptions(sentences=25, hyps=10, features=4)
 OPTIONS = CompareOptions(runs=2, search="none", rounds=2, trials=50, baseline="boost-local", seed=3, ablation=True)
@@ -71,14 +72,6 @@ def _flat(options) -> dict:
     nested = asdict(options)
     parts = [nested.pop(name) for name in ("pairs", "tree")]
     return {**nested, **parts[0], **parts[1]}
-
-
-def test_what_the_comparison_says_comes_over_the_recipe():
-    system = replace(SYSTEMS["boost-local"], leaves="linear")
-    found = boost_options(system, CompareOptions(metric="bleu", rounds=7), {"shrinkage": 0.125})
-    assert (found.rounds, found.metric, found.shrinkage, found.tree.leaves) == (7, "bleu", 0.125, "linear")
-    assert boost_options(SYSTEMS["boost-global"], CompareOptions(), {}).level == "global"
-    assert recipe("default").rounds == boost_options(SYSTEMS["boost-local"], CompareOptions(), {}).rounds
 
 
 # -- without a test list ------------------------------------------------------------------------------------------------
@@ -145,19 +138,11 @@ def test_the_command(boostfeat, lists, run, tmp_path, monkeypatch):
 def test_consensus_in_compare_is_under_pro_as_learnt_on_dev(lists, tmp_path):
     """The vocab keeps the model for select and test."""
     for which in ("dev", "select"):
-        write_featurized(
-            lists[which],
-            str(tmp_path / f"{which}.nbest"),
-            "length+consensus",
-            which,
-            CompareOptions(),
-            ResourceFiles(),
-            1,
-            report=print,
-        )
+        how = ("length+consensus", which, CompareOptions(), ResourceFiles(), 1)
+        write_featurized(lists[which], str(tmp_path / f"{which}.nbest"), *how, report=print)
     kept = json.loads((tmp_path / "plan.json").read_text())["posterior"]
     dev, select = (read_store(lists[which]) for which in ("dev", "select"))
-    pro = Model(fit_pro(dev, seed=0).weights)
+    pro = Model(Pro().fit(dev, None, Run(seed=0)).weights)
     assert kept["model"]["weights"] == pytest.approx(dict(pro.weights))
     found = read_store(tmp_path / "select.nbest")
     gains = mbr_gains(select, pro.decision_function(select), (kept["scale"],))[:, 0]

@@ -23,14 +23,14 @@ from boostfeat.boosting.estimator import BoostReranker
 from boostfeat.boosting.induce import induce
 from boostfeat.compare import tasks
 from boostfeat.compare.comparison_options import as_words
-from boostfeat.compare.runner import CompareOptions, Folder, compare
+from boostfeat.compare.runner import CompareOptions, compare
 from boostfeat.compare.systems import fit, parse_systems
 from boostfeat.compare.tasks import METRICS, KeptFits, write_featurized
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import only_writer
 from boostfeat.core.processes import peak_mb
 from boostfeat.features.feature_maker import FeatureMaker
-from boostfeat.features.resource_options import ResourceFiles
+from boostfeat.features.resources import ResourceFiles
 from boostfeat.lists.choices import Scorer, decoder_choice, oracle_choice
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
@@ -265,19 +265,6 @@ def test_rows_are_what_induce_learns(boostfeat, lists, tmp_path, name, flags):
 # -- systems and hyper-parameters ---------------------------------------------------------------------------------------
 
 
-def test_grid_chooses_the_best_on_select_and_halving_spends_less(lists):
-    dev, select = read_store(lists["dev"]), read_store(lists["select"])
-    system = parse_systems("base-PRO")[0]
-    found = search(system, dev, select, CompareOptions())
-    assert len(found.tried) == 8
-    best = max(found.tried, key=lambda t: t["select"])
-    assert found.params == best["params"]
-    assert Scorer(select).score(found.runs[0].model.predict(select), "bleu-sbp").score == best["select"]
-    halved = search(system, dev, select, CompareOptions(search="halving"))
-    assert [t.get("dev", 1.0) for t in halved.tried] == [0.25] * 8 + [0.5] * 4 + [1.0] * 2
-    assert halved.params in [t["params"] for t in halved.tried[-2:]]
-
-
 def test_folds_choose_the_settings_of_pairs(lists):
     """[TA13 footnote 1]: a point's score is the mean over three folds of dev, each scored by the model of the two others."""
     dev, select = read_store(lists["dev"]), read_store(lists["select"])
@@ -297,29 +284,12 @@ def test_folds_choose_the_settings_of_pairs(lists):
     )
 
 
-def test_boosting_is_searched_in_stages(lists):
-    dev, select = read_store(lists["dev"]), read_store(lists["select"])
-    found = search(*parse_systems("boost-local:paper"), dev, select, CompareOptions(rounds=2))
-    assert len(found.tried) == 8 + 6
-    assert max(t["select"] for t in found.tried[8:]) >= max(t["select"] for t in found.tried[:8])
-    assert found.params in [t["params"] for t in found.tried]
-
-
 # -- the command --------------------------------------------------------------------------------------------------------
 
 
 def test_the_command_prints_the_table_and_json(boostfeat, lists, whole):
-    command = [
-        "compare",
-        lists["dev"],
-        "--select",
-        lists["select"],
-        "--test",
-        lists["test"],
-        *as_words(OPTIONS),
-        "-o",
-        str(whole),
-    ]
+    sets = [lists["dev"], "--select", lists["select"], "--test", lists["test"]]
+    command = ["compare", *sets, *as_words(OPTIONS), "-o", str(whole)]
     code, out, err = boostfeat(*command, "-q")
     assert (code, err) == (0, "")
     lines = out.splitlines()
@@ -397,17 +367,8 @@ def test_lists_of_other_features_are_refused(lists, tmp_path):
 
 def test_wide_shows_all_columns(boostfeat, lists, whole, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
-    command = [
-        "compare",
-        lists["dev"],
-        "--select",
-        lists["select"],
-        "--test",
-        lists["test"],
-        *as_words(OPTIONS),
-        "-o",
-        str(whole),
-    ]
+    sets = [lists["dev"], "--select", lists["select"], "--test", lists["test"]]
+    command = ["compare", *sets, *as_words(OPTIONS), "-o", str(whole)]
     _, out, err = boostfeat(*command, "--wide")
     assert {"MB", "length", "TER"} <= set(out.splitlines()[0].split())
     assert "do not fit" not in err
@@ -439,17 +400,13 @@ COUNTED = "phrase_count+lexical_weight+length"
 
 
 def test_rows_with_features_have_counts_and_lexical_weights(raw_lists, resources, tmp_path):
-    """As a set ``large`` takes them up where their files are given; the folder knows the files."""
+    """As a set ``large`` takes them up where their files are given."""
     assert {e.name for e in FeatureMaker(resources).plan("large").entries} >= {"phrase_count", "lexical_weight"}
     for which in ("dev", "select"):
         made = str(tmp_path / "made" / f"{which}.nbest")
         Path(made).parent.mkdir(exist_ok=True)
         write_featurized(str(raw_lists[which]), made, COUNTED, which, CompareOptions(), resources, 1, report=print)
         assert {"count.1", "lex.tgt|src", "len.src"} <= set(read_store(made).unit_names)
-    folder = Folder(tmp_path, resources)
-    assert set(folder.digests("large")) == {"phrase_table", "bitext"}
-    assert folder.digests("base") == {}
-    assert as_words(resources)[:2] == ["--phrase-table", resources.phrase_table]
 
 
 def test_files_that_no_row_reads_are_refused(raw_lists, resources, tmp_path):

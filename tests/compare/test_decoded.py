@@ -26,14 +26,7 @@ from boostfeat.report import gather
 from boostfeat.report.run_folder import load_run
 from boostfeat.search.decoder.setup import SearchOptions
 from boostfeat.search.loop import decoded_comparison as decoded
-from boostfeat.search.loop.decoded_comparison import (
-    Decoding,
-    _best,
-    choice_of,
-    compare_decoded,
-    decoded_systems,
-    loop_comparison,
-)
+from boostfeat.search.loop.decoded_comparison import Decoding, _best, choice_of, compare_decoded, decoded_systems, loop_comparison
 from boostfeat.search.loop.decoders import CommandDecoder, ParallelText, ReferenceDecoder
 from boostfeat.search.loop.driver import LoopFolder, LoopOptions
 from boostfeat.trees.tree import Tree

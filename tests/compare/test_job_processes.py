@@ -7,13 +7,11 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import pytest
 
 from boostfeat.compare import job_processes
 from boostfeat.compare.job_processes import Job, JobProcesses
-from boostfeat.core import processes
 from boostfeat.core.errors import InputError
 from boostfeat.core.processes import peak_mb, usable_cores
 
@@ -88,21 +86,6 @@ def test_workers_stay_for_the_next_job():
     assert os.getpid() not in {pid for pid, _ in calls.found.values()}
 
 
-def test_workers_without_work_end_by_themselves(monkeypatch):
-    """Nothing in them goes on: they need not be killed."""
-    codes, close = [], job_processes.Worker.close
-
-    def told(worker):
-        worker.pipe.send(None)
-        worker.process.join(10)
-        codes.append(worker.process.exitcode)
-        close(worker)
-
-    monkeypatch.setattr(job_processes.Worker, "close", told)
-    run(Calls(process, ()))
-    assert codes == [0]
-
-
 @pytest.mark.parametrize(("kind", "here"), [(InputError, InputError), (KeyError, RuntimeError)])
 def test_errors_come_back(kind, here):
     with pytest.raises(here, match="for a reason"):
@@ -134,15 +117,6 @@ def test_an_interrupted_caller_ends_its_children():
     assert not [child for child in multiprocessing.active_children() if child.name.startswith("SpawnProcess-")]  # not Dask's
 
 
-@pytest.mark.parametrize(("platform", "unit"), [("darwin", 1), ("freebsd", 1 << 10)])
-def test_memory_where_there_is_no_proc(monkeypatch, platform, unit):
-    """getrusage(2): macOS counts bytes, others kilobytes."""
-    monkeypatch.setattr(processes, "open", lambda name: open("/no/such/file"), raising=False)
-    monkeypatch.setattr(processes.sys, "platform", platform)
-    monkeypatch.setattr(processes.resource, "getrusage", lambda who: SimpleNamespace(ru_maxrss=(96 << 20) // unit))
-    assert peak_mb() == 96
-
-
 def test_memory_is_in_megabytes():
     block = bytearray(64 << 20)
     assert 64 < peak_mb() < 100_000
@@ -152,10 +126,3 @@ def test_memory_is_in_megabytes():
 def test_cores_are_those_that_the_process_may_use(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3, 5}, raising=False)
     assert usable_cores() == 3
-
-
-@pytest.mark.parametrize(("count", "expected"), [(8, 8), (None, 1)])
-def test_where_a_system_does_not_say_it_is_all_or_one(monkeypatch, count, expected):
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: count)
-    assert usable_cores() == expected

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 from golden import check_golden
 from synthetic import SyntheticOptions, synthetic_nbest
-from toy_trees import stump
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.boost_options import recipe
@@ -20,17 +18,14 @@ from boostfeat.compare import paper_page
 from boostfeat.compare.comparison_options import CompareOptions
 from boostfeat.compare.findings import NOT_SHOWN, SHOWN, WITHIN, verdict_of
 from boostfeat.compare.paper_page import COLUMNS, KINDS, Page, page_text, scores_by_test, with_numbers, write_page
-from boostfeat.compare.papers import Finding, Paper, PaperTable, bitext_options, method_of, paper_of, paper_options, papers
+from boostfeat.compare.papers import Finding, Paper, PaperTable, method_of, paper_of, paper_options, papers
 from boostfeat.compare.runner import Folder, all_systems
 from boostfeat.compare.systems import fit, parse_systems, stages
 from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.lists.choices import Scorer, oracle_choice
-from boostfeat.lists.nbest import strings
 from boostfeat.lists.store import read_store, write_store
-from boostfeat.model.effects import within_list_sd
 from boostfeat.model.model import Model
-from boostfeat.model.units import UnitSpace
 from boostfeat.report.run_folder import _paper
 
 LISTS = SyntheticOptions(sentences=20, hyps=12, features=4)
@@ -78,6 +73,8 @@ def test_settings_of_the_papers():
     assert searched("+PT, this paper", "g13") == set()
     with pytest.raises(InputError, match="unknown paper 'ta14': expected one of ta13, e12, g13, emr13"):
         paper_of("ta14")
+    with pytest.raises(InputError, match="--graphs: expected the paper e12 or emr13 with it, found g13; leave it out"):
+        paper_of("g13", graphs="abc")
 
 
 # -- tables of handmade results -----------------------------------------------------------------------------------------
@@ -139,39 +136,6 @@ def test_strategies_stand_where_the_paper_has_them(tmp_path):
         *([one, f"{bleu[one]:.2f}", "", f"{bleu[one] + 2:.2f}", ""] for one in ("max-BLEU/MC", "MERT")),
     ]
     assert rows[0] == ["PB", "31.00", "34.00", "33.00", "36.00"]
-
-
-def cells_of_row(row: dict, *columns: str) -> dict[str, str]:
-    return {heading: cell for name in columns for heading, cell in COLUMNS[name](row, "bleu")}
-
-
-def test_words_that_differ_most_between_tuning_sets(monkeypatch):
-    """By hand: of 5 tokens of dev and 10 of the other, a differs by 0.5, b and c by 0.1, d by 0.6; equal ones by the alphabet."""
-    texts = {"dev": ["a a a", "b c"], "select": ["z"], "test": ["a d d d d d d c b e"], "news": ["a a a", "b c"], "": []}
-    monkeypatch.setattr(paper_page, "read_store", lambda path: SimpleNamespace(refs=strings(texts[path])))
-    monkeypatch.setattr(paper_page, "_tuned", lambda page, which: {"test": ["pt:s|a", "pt:q|d a d"], "select": ["pt:x|c"]}[which])
-    weights = {"pt:s|a b": 1.0, "pt:x|c": -1.0, "pt:x|d": 0.0, "LM0": 1.0}
-    inputs = {which: {"path": which} for which in ("dev", "select", "test")}
-    page = SimpleNamespace(bitext={}, model=lambda label: Model(weights), config={"inputs": inputs})
-    table = SimpleNamespace(rows=["+PT"])
-    header, rows = KINDS["rules"](page, table)
-    assert header == ["word", "tokens in dev", "tokens in test", "rules tuned on dev", "rules tuned on test"]
-    assert rows == [["d", "0", "6", "0", "1"], ["a", "3", "1", "1", "2"], ["b", "1", "1", "1", "0"]]
-    other = SimpleNamespace(
-        model=lambda label: Model({"pt:s|b": 2.0, "pt:x|c": 1.0}), config={"inputs": {"dev": {"path": "news"}}}
-    )
-    page.bitext = {"news": other}
-    assert KINDS["rules"](page, table)[1] == [["a", "3", "3", "1", "0"], ["b", "1", "1", "1", "1"], ["c", "1", "1", "1", "1"]]
-    header, rows = KINDS["overlap"](page, table)
-    assert header == ["A", "B", "|A|", "|B|", "|A ∩ B|"]
-    assert rows == [
-        ["select", "dev", "1", "2", "1"],
-        ["select", "news", "1", "2", "1"],
-        ["test", "dev", "2", "2", "0"],
-        ["test", "news", "2", "2", "0"],
-    ]
-    page.bitext, inputs["dev"]["path"], inputs["test"]["path"] = {}, "", ""  # lists without references
-    assert [row[:3] for row in KINDS["rules"](page, table)[1]] == [["a", "0", "0"], ["b", "0", "0"], ["c", "0", "0"]]
 
 
 def test_sizes_up_to_the_longest_list(dev, tmp_path):
@@ -337,12 +301,7 @@ def test_numbers_of_the_paper_stand_beside_ours():
     table = PaperTable("", "", paper_columns=("cs", "fr"), paper={"b / y": ("3", "4"), "a": ("1", "2"), "c / z": ("5", "6")})
     header, rows = with_numbers(table, ["system", "on", "ours"], [["a", "x", "1.1"], ["b", "y", "3.1"], ["d", "x", "7"]])
     assert header == ["system", "on", "ours", "paper: cs", "paper: fr"]
-    assert rows == [
-        ["a", "x", "1.1", "1", "2"],
-        ["b", "y", "3.1", "3", "4"],
-        ["d", "x", "7", "", ""],
-        ["c", "z", "", "5", "6"],
-    ]
+    assert rows == [["a", "x", "1.1", "1", "2"], ["b", "y", "3.1", "3", "4"], ["d", "x", "7", "", ""], ["c", "z", "", "5", "6"]]
 
 
 def test_local_values_sum_to_the_global_one(page):
@@ -351,58 +310,6 @@ def test_local_values_sum_to_the_global_one(page):
     assert any(row[0].startswith("tree.") for row in rows)
     for _, *local, whole in rows:
         assert float(whole) == pytest.approx(sum(map(float, local)), rel=2e-3, abs=1e-6)
-
-
-def test_trees_come_as_rules_from_the_largest_effect(page):
-    _, rows = cells_of(page, "Figure 2")
-    effects = [float(effect) for _, effect, _ in rows]
-    assert effects == sorted(effects, reverse=True)
-    assert all(rule.startswith("if ") and "weight" in rule for *_, rule in rows)
-
-
-def test_oracles_rise_with_the_size_of_the_list(page):
-    _, rows = cells_of(page, "Sizes")
-    assert [(k, paper) for k, _, paper in rows] == [("1", ""), ("10", "7.5"), ("12", ""), ("500", "9.5")]
-    assert float(rows[0][1]) < float(rows[1][1]) <= float(rows[2][1])
-
-
-def test_curves_are_those_of_the_models(page):
-    def history(label: str) -> list[dict]:
-        (system,) = parse_systems(f"base-PRO,{SMALL.rows[label]}")[1:]
-        return list(Model.load(page[0] / "models" / f"{system.slug}.json").history)
-
-    header, rows = cells_of(page, "Curves")
-    assert header == ["epoch", "LU/PB"]
-    assert [row[0] for row in rows] == ["1", "2", "3", "mean change"]
-    for row, epoch in zip(rows, history("LU/PB"), strict=False):
-        assert row[1] == f"{epoch['dev']:.1f} ({epoch['dev']:.1f} to {epoch['oracle']:.1f})"  # pb: the model's best
-    _, rows = cells_of(page, "Spread")
-    for label, mean, _, every in rows:
-        means = [row["spread_mean"] for row in history(label)]
-        assert mean in [f"{value:.2f}" for value in means]
-        assert every == f"{np.mean(means):.2f}"
-
-
-def test_overlap_counts_features_tuned_on_both(page):
-    header, rows = cells_of(page, "Overlap")
-    assert header == ["A", "B", "|A|", "|B|", "|A ∩ B|"]
-    assert [row[:2] for row in rows] == [[a, b] for a in ("select", "test") for b in ("dev", "bitext")]
-    kept = json.loads((page[0] / "systems/tuned-on-test.json").read_text())
-    assert int(rows[2][2]) == len(kept["features"])
-    assert all(int(both) <= min(int(a), int(b)) for _, _, a, b, both in rows)
-    _, rows = cells_of(page, "Rules")
-    assert len(rows) == 3
-    assert all(int(tokens) >= 0 and int(rules) >= 0 for _, tokens, _, rules, _ in rows)
-
-
-def test_rows_tuned_on_bitext_stand_below_the_others(page):
-    header, rows = cells_of(page, "Bitext")
-    assert header == ["system", "tuned on", "features"]
-    assert [row[:2] for row in rows] == [["LU/PB", "dev"], ["+PT", "dev"], ["+PT", "bitext"]]
-    assert rows[1][2] == rows[2][2] != "0"  # the same run stands for both here
-    assert "is another domain" in (page[0] / "paper.md").read_text()
-    options = bitext_options(SMALL, paper_options(SMALL, seed=3))
-    assert options.systems == "decoder,pt/adagrad:paper"
 
 
 def test_the_page_and_what_the_report_reads(page, monkeypatch):
@@ -422,18 +329,3 @@ def test_bad_usage_is_one_line(boostfeat, tmp_path):
     assert (code, out, err) == (2, "", "boostfeat: unknown paper 'x99': expected one of ta13, e12, g13, emr13\n")
     code, _, err = boostfeat("replicate", "e12", "d", "--select", "s", "--test", "t", "--tune-on", "b", "-o", tmp_path / "run")
     assert (code, err) == (2, "boostfeat: --tune-on: expected the paper g13 with it, found e12; leave it out\n")
-
-
-def test_trees_by_effect_on_a_list(dev):
-    """The spread within lists of weight · values: twice the weight is twice the effect, whatever its sign."""
-    name = dev.unit_names[0]
-    tree = stump(on=name, feature=name, threshold=float(np.median(dev.X[:, 0])))
-    model = Model({}, tuple(replace(tree, name=f"t{k}", weight=w) for k, w in enumerate((1.0, -4.0, 2.0))))
-    space = UnitSpace.of(dev, "local")
-    order, effects = paper_page._by_effect(model, dev, space)
-    assert order == [1, 2, 0]
-    assert np.divide(effects, effects[0]) == pytest.approx([1, 4, 2])
-    assert effects[0] == pytest.approx(float(within_list_sd(dev.hyp_ptr, space.sum(tree.predict(space.table)))[0]))
-    page = SimpleNamespace(model=lambda row: model, list_of=lambda row, which: dev)
-    header, rows = paper_page.trees(page, SimpleNamespace(rows=["boost"]))
-    assert (header, [row[:2] for row in rows]) == (["tree", "effect", "rule"], [[f"t{k}", f"{effects[k]:.4f}"] for k in order])

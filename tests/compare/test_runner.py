@@ -19,10 +19,9 @@ from boostfeat.compare.comparison_options import CompareOptions, as_words
 from boostfeat.compare.runner import Folder, compare, settings
 from boostfeat.compare.systems import SYSTEMS, parse_systems
 from boostfeat.core.errors import InputError
-from boostfeat.core.files import digest, read_bytes
-from boostfeat.features.resource_options import ResourceFiles
-from boostfeat.lists.choices import Scorer
-from boostfeat.lists.store import read_store, write_store
+from boostfeat.core.files import digest
+from boostfeat.features.resources import ResourceFiles
+from boostfeat.lists.store import write_store
 from boostfeat.metrics.significance import SEED
 from boostfeat.model.model import Model
 
@@ -86,42 +85,6 @@ def test_what_is_said_on_the_way(run):
     assert said.warnings == []
 
 
-def test_what_is_kept_of_a_system(run, lists):
-    """Against the fits in the folder: times of the chosen one and of all, and what the first model has."""
-    folder, _ = run
-    kept = [json.loads(read_bytes(file)) for file in (folder / "fits").iterdir()]
-    for name, method, feature_set in (("kbmira", "kbmira", "base"), ("al_pro", "pro", "al")):
-        state = state_of(folder, name)
-        fits = [one for one in kept if one["made_from"]["fit"]["method"] == method]
-        assert len(fits) == len(state["tried"]) + 1
-        of_chosen = [one for one in fits if one["made_from"]["fit"]["params"] == state["chosen"]]
-        assert [
-            one["made_from"]["fit"]["seed"] for one in sorted(of_chosen, key=lambda one: one["made_from"]["fit"]["seed"])
-        ] == [3, 4]
-        assert state["seconds"] == pytest.approx(sum(one["seconds"] for one in of_chosen) / 2, abs=1e-3)
-        assert state["search_seconds"] == pytest.approx(sum(one["seconds"] for one in fits), abs=1e-3)
-        assert (state["peak_mb"], state["trees"]) == (64.3, 0)
-        assert state["chosen_by"] == max(one["select"] for one in state["tried"])
-        assert state["models"] == [f"models/{name}.json", f"models/{name}.run1.json"]
-        assert state["choices"] == [f"choices/{name}.json", f"choices/{name}.run1.json"]
-        models = [Model.load(folder / file) for file in state["models"]]
-        assert [model.config["seed"] for model in models] == [3, 4]
-        assert state["features"] == sum(w != 0 for w in models[0].weights.values()) == sum(state["active"].values())
-        assert state["epochs"] == len(models[0].history)
-        assert all((model.plan is not None) == (feature_set == "al") for model in models)
-        for r, scores in enumerate(state["scores"]):
-            assert list(scores) == ["dev", "select", "test"]
-            for which, path in lists.items():
-                own = folder / "features" / "al" / f"{which}.nbest" if feature_set == "al" else path
-                scorer, chosen = Scorer(read_store(path)), models[r].predict(read_store(own))
-                assert scores[which]["bleu"] == scorer.score(chosen, "bleu").score
-                assert set(scores[which]) == {"bleu", "bleu-sbp", "ter", "length_ratio", "brevity", "precision", "oracle_gap"}
-    nothing = state_of(folder, "decoder")
-    assert nothing["peak_mb"] == round(nothing["peak_mb"], 1) > 20
-    kept_of_it = ("chosen", "tried", "models", "features", "trees", "seconds", "search_seconds")
-    assert [nothing[name] for name in kept_of_it] == [{}, [], [], 4, 0, 0.0, 0.0]
-
-
 def test_the_config_whole(run, lists):
     folder, _ = run
     config = json.loads((folder / "config.json").read_text())
@@ -169,22 +132,6 @@ def test_files_that_templates_read(tmp_path):
     assert (folder.digests("base"), Folder(Path("run")).digests("large"), as_words(ResourceFiles())) == ({}, {}, [])
     inputs = {which: {"sha256": which} for which in ("dev", "test")}
     assert folder.made_from("large", "test", inputs, CompareOptions())["plugin"] == whole["plugin"]
-
-
-def test_settings_of_systems_whole():
-    """What a row is made from. Of boosting, all options; of others none."""
-    options = CompareOptions(runs=2, search="halving", rounds=4, seed=3, metric="bleu")
-    common = {"runs": 2, "search": "halving", "metric": "bleu", "rounds": 4, "seed": 3, "version": __version__}
-    for name, grids in (("decoder", 0), ("kbmira", 1), ("boost-global", 0), ("boost-local:paper", 2)):
-        (system,) = parse_systems(name)
-        found = settings(system, options, {"dev": "x", "test2": "y"}, {})
-        boosting = found.pop("boosting")
-        assert len(found.pop("grid")) == grids
-        assert found == {"dev": "x", "test2": "y", **common, "resources": None, "system": asdict(system)}
-        assert (boosting is not None) == name.startswith("boost")
-        if boosting:
-            assert (boosting["rounds"], boosting["metric"], boosting["level"]) == (4, "bleu", system.level)
-    assert settings(SYSTEMS["decoder"], options, {}, {"plugin": "x"})["resources"] == {"plugin": "x"}
 
 
 @pytest.mark.parametrize(
@@ -263,15 +210,6 @@ def test_rows_that_are_one_run(tmp_path):
     rows.append({"name": "none", "method": "decoder", "model": None})
     runner.note_same_models(Folder(tmp_path), rows)
     assert {row["name"]: row["same_as"] for row in rows if "same_as" in row} == {"b": "k", "x": "k", "f": "k"}
-
-
-def test_a_newer_folder_is_left_alone(lists, tmp_path):
-    (tmp_path / "config.json").write_text('{"boostfeat": "compare/2"}')
-    with pytest.raises(InputError, match="expected format version 1 or lower, found 2; upgrade boostfeat"):
-        compare(lists, tmp_path, OPTIONS)
-    (tmp_path / "config.json").write_text("[]")  # is none of ours
-    one = CompareOptions("decoder", trials=1)
-    assert [row["name"] for row in compare(lists, tmp_path, one)] == ["decoder"]
 
 
 @pytest.mark.parametrize("name", ["file", "file/run"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -140,14 +139,6 @@ def test_online_rows_need_a_decoder(dev, select):
     (_, row) = parse_systems("decoder,base/mira:online")
     with pytest.raises(InputError, match="online: expected a decoder to learn with, found lists; give --decode, or leave it out"):
         fit(row, dev, select, {}, CompareOptions())
-
-
-def test_features_that_no_row_has():
-    for name in ("aaa/pro", "large+zzz/pro"):
-        part = name.partition("/")[0].rpartition("+")[2]
-        with pytest.raises(InputError, match=f"unknown features of '{re.escape(name)}' '{part}'"):
-            parse_systems(name)
-    assert [s.feature_set for s in parse_systems("decoder,al/pro,base/pro")] == ["base", "al", "base"]
 
 
 @pytest.mark.parametrize("kind", [CompareOptions, LoopOptions])

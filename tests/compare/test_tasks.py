@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from metric_lists import paired_bootstrap
 from toy_trees import stump
 
 from boostfeat.compare import systems
@@ -24,12 +24,9 @@ from boostfeat.metrics.significance import (
     bootstrap_sums,
     confidence_interval,
     exact_sums,
-    paired_bootstrap,
     stratified_randomisation,
 )
 from boostfeat.model.model import Model
-
-NOWHERE = KeptFits(Path("nowhere"))
 
 
 def system(name: str) -> System:
@@ -116,7 +113,7 @@ def test_a_fit_on_part_of_dev(dev, select, monkeypatch, share, fold, sizes):
     """So many sentences, in their order; of three folds one is held out, and scored in place of select."""
     seen: list[NBest] = []
 
-    def fit(system, part, held_out, params, options, *, threads):
+    def fit(system, part, held_out, params, options, *, threads, on_graphs):
         seen.append(part)
         assert (options.seed, params, threads, held_out is select) == (7, {"c": 1}, 2, True)
         return Model({"LM0": 1.0})
@@ -143,7 +140,9 @@ def test_a_row_of_two_runs(dev):
     rows = {"test": Rows((metric,), {"kbmira": np.stack([exact_sums(scorer.rows(c, metric)) for c in chosen])})}
     runs = [{which: {"bleu": 10.0 * k + d, "oracle_gap": None} for which in ("dev", "test")} for k, d in ((1, 0.0), (2, 1.0))]
     state = {"scores": runs, "features": 5, "trees": 0, "seconds": 1.5, "search_seconds": 2.5, "peak_mb": 7.0, "chosen": {}, "tried": [], "models": [], "choices": ["c"]}  # fmt: skip
-    (row,) = tabulate([system("kbmira")], {"kbmira": state}, rows, metric="bleu", baseline="decoder", trials=20, seed=5)
+    (row,) = tabulate(
+        [system("kbmira")], {"kbmira": state}, rows, CompareOptions(metric="bleu", baseline="decoder", trials=20, seed=5)
+    )
     assert [run["seed"] for run in row["runs"]] == [5, 6]
     assert (row["test"], row["dev"]["bleu"], row["select"]) == ({"bleu": 15.5, "oracle_gap": None}, 15.5, None)
     assert row["sd"] == {"bleu": pytest.approx(11 / 2**0.5)}
@@ -182,7 +181,7 @@ def test_p_values_of_two_systems_of_two_runs(dev):
     )
     scores = [{"test": {m.name: 1.0 for m in metrics}}] * 2
     state = {"scores": scores, "features": 5, "trees": 0, "seconds": 1.5, "search_seconds": 2.5, "peak_mb": 7.0, "chosen": {}, "tried": [], "models": [], "choices": ["c"]}  # fmt: skip
-    found = tabulate([system("kbmira"), system("mbr")], {"kbmira": state, "mbr": state}, {"test": rows}, metric="ter", baseline="kbmira", trials=60, seed=5)  # fmt: skip
+    found = tabulate([system("kbmira"), system("mbr")], {"kbmira": state, "mbr": state}, {"test": rows}, CompareOptions(metric="ter", baseline="kbmira", trials=60, seed=5))  # fmt: skip
     for m in metrics:
         one, other = (np.stack(alone[m.name][name]) for name in ("kbmira", "mbr"))
         p = found[1]["p_values"][m.name]

@@ -16,8 +16,6 @@ from boostfeat.core.errors import (
     plain,
     plain_lines,
     refuse_newer,
-    repeated,
-    unknown_name,
 )
 
 pytestmark = pytest.mark.quick
@@ -82,12 +80,6 @@ def test_later_formats_are_refused(tag, newer):
         assert str(error.value) == f"f: expected format version 2 or lower, found {tag[6:]}; upgrade boostfeat"
     else:
         refuse_newer("f", tag, "store", 2)
-
-
-def test_names():
-    assert repeated(["a", "b", "a", "b"]) == "a"
-    assert repeated(["a", "b"]) is None
-    assert str(unknown_name("loss", "x", {"a": 1, "b": 2})) == "unknown loss 'x': expected one of a, b"
 
 
 def test_out_of_memory_is_known_by_what_caused_it():

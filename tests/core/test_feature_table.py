@@ -36,21 +36,6 @@ def test_columns_by_name():
     assert plain.column("s").tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize(
-    ("names", "sparse", "sparse_names", "message"),
-    [
-        (["a"], None, (), "names: expected 2, found 1"),
-        (["a", "b"], SPARSE, ["s"], "sparse names: expected 3, found 1"),
-        (["a", "b"], SPARSE[:2], ["s", "t", "u"], "rows of sparse: expected 3, found 2"),
-        (["a", "a"], None, (), "distinct names: expected 2, found 1"),
-        (["a", "b"], SPARSE, ["s", "b", "u"], "distinct names: expected 5, found 4"),
-    ],
-)
-def test_names_and_rows_are_checked(names, sparse, sparse_names, message):
-    with pytest.raises(ValueError, match=message):
-        FeatureTable(names, DENSE, sparse, sparse_names)
-
-
 def test_scores_are_sums_of_products():
     w = np.array([1.0, -1.0, 2.0, 3.0, 4.0])
     expected = np.hstack([DENSE, SPARSE.toarray()]) @ w

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 
 import numpy as np
 import pytest
+from numba.core import event
 
+from boostfeat.cli.console import Compiling
 from boostfeat.core import arrays, kernels
 from boostfeat.core.files import read_lines
-from boostfeat.core.kernels import kernel, when_compiling
+from boostfeat.core.kernels import kernel
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -57,13 +61,38 @@ def test_a_second_run_compiles_nothing(short_lists: Path) -> None:
     assert [done.stderr.count("compiling (once)") for done in (first, second)] == [1, 0]
 
 
-def test_a_damaged_cache_costs_a_compilation(short_lists: Path) -> None:
+def emptied(data: bytes) -> bytes:
+    return b""
+
+
+def cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def garbled(data: bytes) -> bytes:
+    """Other bytes in the middle, where the machine code is: it would end the process."""
+    return data[: len(data) // 4] + bytes(255 - byte for byte in data[len(data) // 4 : -100]) + data[-100:]
+
+
+@pytest.mark.parametrize("damage", [emptied, cut, garbled])
+def test_a_damaged_cache_costs_a_compilation(short_lists: Path, damage: Callable[[bytes], bytes]) -> None:
     expected = boostfeat(short_lists, "score", "dev.nbest").stdout
-    for k, path in enumerate(sorted((short_lists / "cache").rglob("*.nb[ic]"))):
-        path.write_bytes(path.read_bytes()[: -k % 3] if k % 2 else b"")
+    for path in sorted((short_lists / "cache").rglob("*.nb[ic]"))[::2]:
+        path.write_bytes(damage(path.read_bytes()))
     again = boostfeat(short_lists, "score", "dev.nbest")
     assert (again.stdout, again.stderr) == (expected, "boostfeat: compiling (once)\n")
     assert boostfeat(short_lists, "score", "dev.nbest").stderr == ""
+
+
+def test_no_room_for_the_cache_costs_a_compilation(short_lists: Path) -> None:
+    """The output fits where the cache does not."""
+    expected = boostfeat(short_lists, "score", "dev.nbest").stdout
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)); from boostfeat.cli import main; main()"
+    environment = {**os.environ, "PYTHONPATH": str(DATA.parent), "NUMBA_CACHE_DIR": str(short_lists / "none")}
+    words = [sys.executable, "-c", limited, "score", "dev.nbest"]
+    done = subprocess.run(words, cwd=short_lists, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, expected)
+    assert re.fullmatch(r"boostfeat: compiling \(each time: .*/none/.* has no room\)\n", done.stderr)
 
 
 def test_without_jit_a_kernel_is_a_function(short_lists: Path) -> None:
@@ -87,15 +116,15 @@ def test_where_nothing_can_be_written_kernels_are_compiled_for_one_run(monkeypat
 
 def test_compiling_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    monkeypatch.setattr(kernels._Listener, "was_told", False)
+    monkeypatch.setattr(Compiling, "is_told", False)
     empty = np.zeros(1, np.int64), np.zeros(1), np.zeros(0, np.int64)
     fresh = [kernels.njit(arrays._segment_argmax.py_func) for _ in range(3)]
-    with when_compiling(lambda: told.append("first")):
+    with event.install_listener("numba:compile", Compiling(lambda line: told.append(f"first: {line}"))):
         for function in fresh[:2]:
             function(*empty)
-    with when_compiling(lambda: told.append("second")):
+    with event.install_listener("numba:compile", Compiling(lambda line: told.append(f"second: {line}"))):
         fresh[2](*empty)
-    assert told == ["first"]
+    assert told == ["first: compiling (once)"]
 
 
 def test_a_cache_that_names_a_class_of_an_earlier_release_costs_a_compilation(tmp_path: Path) -> None:

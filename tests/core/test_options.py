@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from collections import Counter
 from dataclasses import dataclass, field
 from math import inf, nan
@@ -11,20 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from boostfeat import BoostReranker
-from boostfeat.boosting.boost_options import ABLATION, RECIPES, BoostOptions, recipe
-from boostfeat.cli.flags import flags_of
-from boostfeat.cli.learning_commands import InduceFlags
+from boostfeat.cli.option_texts import describe, made, method_options
 from boostfeat.core.errors import InputError
 from boostfeat.core.options import (
     MOST,
     OptionError,
     changed,
     check,
-    comma_list,
-    describe,
-    made,
-    method_options,
     methods,
     named,
     option,
@@ -114,11 +106,7 @@ def test_settings_by_any_name():
     expected = {"step": 0.1, "keep": 9, "shift": None, "warm": False, "loud": True, "names": ("a", "b"), "size": 8}
     assert typed(Toy, given) == expected
     assert [typed(Toy, [f"warm={text}"])["warm"] for text in ("true", "yes", "false", "no", "True")] == [
-        True,
-        True,
-        False,
-        False,
-        True,
+        *(True, True, False, False, True),
     ]
 
 
@@ -155,11 +143,6 @@ def test_descriptions():
     assert list(told) == ["step", "pairs", "bound", "shift", "kind", "warm", "loud", "names", "size"]
 
 
-def test_comma_lists():
-    assert comma_list(None) == comma_list("") == ()
-    assert comma_list("a, b ,c,") == ("a", "b", "c")
-
-
 # -- the package's own ---------------------------------------------------------------------------------------------------
 
 
@@ -175,19 +158,6 @@ def test_parts_and_methods_are_made_from_names_that_people_type():
     assert helps["step"] == ("Length of a step (η)", False)
     assert helps["others"] == ("Pairs of another kind (other)", False)
     assert helps["pairs"] == ("So many (toy)", True)
-
-
-def test_an_option_of_boosting_appears_everywhere():
-    flags = {o.name for o in (*flags_of(InduceFlags), *method_options(InduceFlags))}
-    parameters = inspect.signature(BoostReranker.__init__).parameters
-    for o in options_of(BoostOptions):
-        assert o.name in flags
-        assert o.name in parameters
-        assert named(BoostOptions)[o.name] == o
-    for changes in ABLATION.values():
-        assert set(changes) <= set(named(BoostOptions))
-    assert recipe("paper", pairs=7) == recipe("paper", keep=7)
-    assert set(RECIPES) == {"default", "fast", "paper"}
 
 
 def test_one_name_means_one_thing_in_all_tuners():
@@ -215,32 +185,3 @@ def test_no_option_is_declared_twice():
 
 
 # -- out of range on the command line: one line, exit code 2 ---------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["induce", "x", "-o", "m", "--max-leaves", 100_000], "boostfeat: --max-leaves: expected a number from 2 to 65536, found 100000\n"),
-        (["induce", "x", "-o", "m", "--set", "max_bin=256"], "boostfeat: --set max-bin: expected a number from 2 to 255, found 256\n"),
-        (["induce", "x", "-o", "m", "--pairs", 0], "boostfeat: --pairs: expected 1 or more, found 0\n"),
-        (["induce", "x", "-o", "m", "--set", f"draws={10**30}"], f"boostfeat: --set draws: expected {MOST} or less, found {10**30}\n"),
-        (["induce", "x", "-o", "m", "--set", "l2=inf"], "boostfeat: --set l2: expected a finite number, found inf\n"),
-        (["induce", "x", "-o", "m", "--set", "l2=nan"], "boostfeat: --set l2: expected 0 or more, found nan\n"),
-        (["tune", "x", "-o", "m", "--method", "mert", "--epochs", 0], "boostfeat: --epochs: expected 1 or more, found 0\n"),
-        (["tune", "x", "-o", "m", "--method", "adagrad", "--set", "under_way=257"], "boostfeat: --set under-way: expected a number from 1 to 256, found 257\n"),
-        (["tune", "x", "-o", "m", "--set", "colour=1"], "boostfeat: --set colour: there is no such setting; choose from sampler, draws, threshold, pairs, alpha, l2, max-iter, tol, epochs\n"),
-        (["decode", "x", "-m", "m", "--beam", 2], None),
-        (["loop", "x", "-r", "x", "-o", "m", "--patience", 0], "boostfeat: --patience: expected 1 or more, found 0\n"),
-        (["compare", "x", "--select", "x", "--test", "x", "-o", "m", "--trials", 0], "boostfeat: --trials: expected 1 or more, found 0\n"),
-        (["import", "x", "-o", "m", "--size", 10**30], None),
-        (["show", "x", "--top", 10**30], None),
-        (["induce", "x", "-o", "m", "--threads", 0], None),
-        (["induce", "x", "-o", "m", "--seed", -1], None),
-    ],
-)  # fmt: skip
-def test_out_of_range_is_one_line_and_exit_code_2(boostfeat, tmp_path, monkeypatch, arguments, message):
-    monkeypatch.chdir(tmp_path)
-    code, out, err = boostfeat(*arguments)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert message is None or err == message
-    assert "Traceback" not in err

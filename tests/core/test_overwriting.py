@@ -43,24 +43,6 @@ def through(link: str) -> str:
     return f"{Path(link).absolute()} is a symbolic link, and nothing is written through one that you did not name; remove it"
 
 
-@pytest.mark.parametrize("name", ["a", "link", "hard", "./run/../a"])
-def test_an_output_is_no_input(folder: Path, name: str) -> None:
-    """At once where both are known, when it is opened where it is met later."""
-    with pytest.raises(InputError) as error, guarded([name], ["b", "a"]):
-        pass
-    assert str(error.value) == message("a", name)
-    with guarded(["b"], ["a"]):
-        assert refusal(on_read, name) == message("a", name)
-        assert refusal(on_write, name) == (through("link") if name == "link" else None)
-    with guarded(["a"], ["new"]):
-        assert refusal(on_write, name) == (through("link") if name == "link" else message(name, "a"))
-        assert refusal(on_write, "b") is None
-        on_read("b")
-        assert refusal(on_write, "b") == message("b", "b")
-    on_read(name)  # outside of a command, a program may do as it likes
-    assert refusal(on_write, name) is None
-
-
 @pytest.mark.parametrize("path", ["none", "run", "pipe"])
 def test_what_is_no_file_is_nobodys(folder: Path, path: str) -> None:
     with guarded([path], [path]):

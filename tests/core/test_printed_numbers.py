@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boostfeat.core.printed_numbers import EXACT, Precision, printed_precision
+from boostfeat.core.printed_numbers import EXACT, Precision
+from boostfeat.lists.precision import printed_precision
 
 RNG = np.random.default_rng(0)
 LOGS = -RNG.gamma(1.0, 3.0, 2000)

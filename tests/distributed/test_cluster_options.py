@@ -12,7 +12,8 @@ pytest.importorskip("distributed")
 pytest.importorskip("cryptography")
 
 from boostfeat.cli.learning_commands import InduceFlags, TuneFlags
-from boostfeat.core.options import method_options, options_of
+from boostfeat.cli.option_texts import method_options
+from boostfeat.core.options import options_of
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.tuners.tuner_options import TUNER_OPTIONS
 
@@ -59,9 +60,9 @@ TUNE = [
     f"--method mira {MARGIN} --select select.nbest --set pick=dev --gain chrf --metric ter --runs 3",
     "--method kbmira --c 0.02 --set decay=0.9 --epochs 2 --set background=model --set shuffle=no --set groups=groups.toml",
     f"--method rm {MARGIN} --set by-cost=yes --set b=2 --set d=0.1 --set solver=cp --set planes=5 more.nbest --allow-missing",
-    f"--method adagrad {ADAPTIVE} --set async=no --threads 2",
+    f"--method adagrad {ADAPTIVE} --threads 2",
     "--method rampion --epochs 2 --set passes=2 --eta 0.001 --set pull=0.5 --set cost-scale=5 --quiet",
-    f"--method arow {ADAPTIVE} --set async=no --set variant=exact --set variance=2 --c 0.1 --set r=10 --json --force",
+    f"--method arow {ADAPTIVE} --set variant=exact --set variance=2 --c 0.1 --set r=10 --json --force",
     "--templates phrase_count,model1,lm,own --phrase-table table.xz --lm lm.arpa --bitext dev.src dev.ref --plugin own.py",
     "--templates deleted_clusters,inserted_clusters --set clusters-src=classes --set clusters-tgt=classes",
     *(f"--method {method} --init carrying.json --allow-edited" for method in ("pro", "mira", "rm", "adagrad")),

@@ -30,6 +30,7 @@ from boostfeat.boosting.boost import run_rounds
 from boostfeat.boosting.boost_options import recipe
 from boostfeat.boosting.induce import induce_on
 from boostfeat.boosting.local import Local
+from boostfeat.boosting.record import Record
 from boostfeat.boosting.selection.template_set import FeaturedLists
 from boostfeat.core.arrays import block_ptr
 from boostfeat.core.errors import InputError
@@ -40,7 +41,7 @@ from boostfeat.distributed.worker_data import Source, WorkerData
 from boostfeat.distributed.workers import Workers
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.lists.nbest import columns
-from boostfeat.lists.store import write_store
+from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
 from boostfeat.tuners.adaptive import Adagrad
 from boostfeat.tuners.base import Run
@@ -98,7 +99,7 @@ def fleet(client, lists, stores):
     fleets = []
 
     def of(n: int, **how) -> Workers:
-        how = {"timeout": 60, "stores": [(lists[0], Source.of(stores[0]))], **how}
+        how = {"timeout": 60, "stores": [(lists[0], Source.of(stores[0], lists[0]))], **how}
         fleets.append(Workers(client, workers=n, **how))
         return fleets[-1]
 
@@ -125,16 +126,31 @@ def test_folds_choose_on_workers_as_on_one_machine(lists, fleet, name):
     assert told == [("number of trees", n * rounds, 3 * rounds) for n in (1, 2, 3)]
 
 
+@pytest.mark.parametrize("name", ["paper", "default"])
+def test_parts_on_workers_give_the_model_of_one_file(lists, fleet, tmp_path, name):
+    """Parts end inside blocks, and share units."""
+    folder, dev = tmp_path / "dev.nbest", lists[0]
+    folder.mkdir()
+    for k, (first, last) in enumerate(pairwise((0, 50, 130, 256))):
+        write_store(dev[first:last], folder / f"{k}.nbest")
+    whole = read_store(folder)
+    assert whole == dev
+    local = here(dev, lists[1], OPTIONS[name], seed=3)
+    for n in (1, 3):
+        workers = fleet(n, stores=[(whole, Source.of(str(folder), whole))])
+        assert there(workers, whole, lists[1], OPTIONS[name], seed=3).to_json() == local.to_json()
+
+
 def test_three_engines_are_asked_the_same(lists, fleet):
     """One loop: the same lines, in the same order, for rounds from the start and for rounds that go on."""
     options, seen = replace(OPTIONS["fresh pairs"], resample_pairs=2), []
     alone = Local(lists[0], options, seed=3, threads=1)
-    whole = run_rounds(alone, lists[1], options, seed=3, callback=lambda row, model: seen.append(model))
+    whole = run_rounds(alone, Record(options, lists[1], seed=3, callback=lambda row, model: seen.append(model)))
     for so_far in (None, seen[1]):
         engines = [Told(Local(lists[0], options, seed=3, threads=1)),
                    *(Told(kind(fleet(2), lists[0], options, seed=3)) for kind in (SpreadEngine, WholeEngine))]  # fmt: skip
         for engine in engines:
-            assert run_rounds(engine, lists[1], options, seed=3, so_far=so_far).to_json() == whole.to_json()
+            assert run_rounds(engine, Record(options, lists[1], seed=3, so_far=so_far)).to_json() == whole.to_json()
         assert engines[0].asked == engines[1].asked == engines[2].asked
         assert len(engines[0].asked) > 9
     assert [call for call in engines[0].asked if call[0] in ("train", "add", "grow")] == [
@@ -205,9 +221,17 @@ def test_induce_and_tune_commands(stores, client, boostfeat, tmp_path, gain):
 
 
 def test_resume_goes_on_from_the_last_round(lists, stores, client, boostfeat, tmp_path, monkeypatch):
-    out, rounds = tmp_path / "m.json", []
+    out, local, rounds = tmp_path / "m.json", tmp_path / "local.json", []
     options = recipe("paper", rounds=4, draws=200)
-    whole = here(*lists, options, callback=lambda row, model: row["round"] == 3 and model.save(f"{out}.partial"))
+    flags = ("induce", stores[0], "--select", stores[1], "--recipe", "paper", "--rounds", 4, "--set", "draws=200")
+    assert boostfeat(*flags, "-o", local)[0] == 0
+    made_from = Model.load(local).config["made_from"]
+
+    def keep(row, model):
+        if row["round"] == 3:
+            replace(model, config={**model.config, "made_from": made_from}).save(f"{out}.partial")
+
+    here(*lists, options, callback=keep)
     plain = Workers.together
 
     def together(self, *calls):
@@ -215,11 +239,10 @@ def test_resume_goes_on_from_the_last_round(lists, stores, client, boostfeat, tm
         return plain(self, *calls)
 
     monkeypatch.setattr(Workers, "together", together)
-    flags = ("--recipe", "paper", "--rounds", 4, "--set", "draws=200", "--resume")
     cluster = ("--engine", "dask", "--set", f"scheduler={client.scheduler.address}", "--set", "workers=2")
-    assert boostfeat("induce", stores[0], "--select", stores[1], "-o", out, *flags, *cluster)[0] == 0
+    assert boostfeat(*flags, "--resume", "-o", out, *cluster)[0] == 0
     assert len(rounds) == 1
-    assert Model.load(out).to_json() == whole.to_json()
+    assert out.read_bytes() == local.read_bytes()
 
 
 def test_a_feature_beyond_all_measure_is_left_out_on_workers_too(lists, fleet, tmp_path):
@@ -227,7 +250,7 @@ def test_a_feature_beyond_all_measure_is_left_out_on_workers_too(lists, fleet, t
     huge = replace(dev, units=replace(dev.units, x=dev.X * np.where(np.arange(dev.X.shape[1]) == 4, 1e200, 1.0)))
     write_store(huge, tmp_path / "huge.nbest")
     options = recipe("paper", rounds=1, **ALL_ROUNDS, **SMALL)
-    found = there(fleet(2, stores=[(huge, Source.of(str(tmp_path / "huge.nbest")))]), huge, None, options)
+    found = there(fleet(2, stores=[(huge, Source.of(str(tmp_path / "huge.nbest"), huge))]), huge, None, options)
     assert found.to_json() == here(huge, None, options).to_json()
 
 
@@ -304,19 +327,11 @@ def test_without_dask_one_line_names_the_extra(stores, boostfeat, tmp_path, monk
     ("change", "line"), [({"path": "/no/such/dev.nbest"}, "found no such file there"), ({"size": 7}, "expected 7 bytes")]
 )
 def test_a_store_that_workers_do_not_see(lists, stores, fleet, change, line):
-    store = lists[0], Source.of(stores[0])._replace(**change)
+    [file] = Source.of(stores[0], lists[0]).files
+    store = lists[0], Source((file._replace(**change),))
     for options in (OPTIONS["paper"], OPTIONS["default"]):
         with pytest.raises(InputError, match=line):
             there(fleet(2, stores=[store]), *lists, options)
-
-
-def test_blocks_are_the_sentences_of_the_corpus(lists):
-    dev, _ = lists
-    ptr = block_ptr(len(dev))
-    weights = Model({"LM0": 0.3, "RelFreq": 1.7})
-    parts = [dev.run(a, b)[0] for a, b in pairwise(ptr)]
-    assert np.array_equal(np.concatenate([weights.decision_function(part) for part in parts]), weights.decision_function(dev))
-    assert np.array_equal(np.concatenate([part.stats for part in parts]), dev.stats)
 
 
 GONE = "worker {}: its process or machine is gone; workers start again"
@@ -388,6 +403,15 @@ def test_a_worker_lost_among_folds_is_named_and_its_fits_are_made_again(lists, c
     assert said[0] == GONE.format(victim)
     assert len(said) == 2
     assert found.to_json() == here(lists[0], None, OPTIONS["default"], seed=3).to_json()
+
+
+@pytest.mark.slow
+def test_a_fit_that_always_kills_its_worker_ends_in_one_line(fleet):
+    said = []
+    workers = fleet(2, timeout=120, say=said.append)
+    with pytest.raises(InputError, match=r"workers were lost 3 times with 1 of 2 fits done: do they have memory enough\?"):
+        workers.results([(os.getpid,), (os.abort,)])
+    assert len([line for line in said if "start again" in line]) == 2
 
 
 @pytest.mark.slow  # on a busy machine the scheduler may be silent for too long

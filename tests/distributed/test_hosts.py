@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -15,7 +16,7 @@ import psutil
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.lists.store import write_store
+from boostfeat.lists.store import read_store, write_store
 
 pytest.importorskip("distributed")
 pytest.importorskip("cryptography")
@@ -81,6 +82,7 @@ def start(network: None, folder: Path) -> Iterator[Callable[..., subprocess.Pope
     def run(host: str, *words: object) -> subprocess.Popen[bytes]:
         command = ["ip", "netns", "exec", host, *map(str, words)]
         environment = {**os.environ, "DASK_CONFIG": str(folder), "PATH": f"{BIN}:{os.environ['PATH']}"}
+        environment["DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP"] = "600s"  # a busy machine has no time to read
         err = subprocess.PIPE if words[0] == "boostfeat" else subprocess.DEVNULL  # Dask logs every call: a pipe would fill up
         started.append(subprocess.Popen(command, cwd=folder, env=environment, stderr=err, stdout=subprocess.DEVNULL))
         return started[-1]
@@ -99,21 +101,32 @@ def descendants(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
         return []
 
 
-def scheduler(start: Callable[..., subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-    return start("bf-head", "dask", "scheduler", "--host", SCHEDULER, "--no-dashboard")
+def scheduler(start: Callable[..., subprocess.Popen[bytes]], folder: Path) -> subprocess.Popen[bytes]:
+    """Start the scheduler with the code that it would import while it should answer, and wait for it."""
+    about = folder / "scheduler.json"
+    about.unlink(missing_ok=True)
+    code = ("--preload", "boostfeat.distributed.cluster_tuning", "--scheduler-file", about)
+    running = start("bf-head", "dask", "scheduler", "--host", SCHEDULER, "--no-dashboard", *code)
+    until = time.monotonic() + 300
+    while not about.exists():
+        assert running.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    return running
+
+
+def worker(start: Callable[..., subprocess.Popen[bytes]], host: str, *before: str) -> subprocess.Popen[bytes]:
+    flags = ("--host", f"tls://{HOSTS[host]}", "--nthreads", 1, "--memory-limit", 0, "--no-dashboard")
+    return start(host, *before, "dask", "worker", SCHEDULER, *flags)
 
 
 @pytest.fixture
-def cluster(start: Callable[..., subprocess.Popen[bytes]]) -> dict[str, subprocess.Popen[bytes]]:
-    programs = {"bf-head": scheduler(start)}
-    for host in ("bf-one", "bf-two"):
-        flags = ("--host", f"tls://{HOSTS[host]}", "--nthreads", 1, "--memory-limit", 0, "--no-dashboard")
-        programs[host] = start(host, "dask", "worker", SCHEDULER, *flags)
-    return programs
+def cluster(start: Callable[..., subprocess.Popen[bytes]], folder: Path) -> dict[str, subprocess.Popen[bytes]]:
+    return {"bf-head": scheduler(start, folder), **{host: worker(start, host) for host in ("bf-one", "bf-two")}}
 
 
 PAPER = "--recipe paper --set rule=all --set decide=score --set draws=200"
-ON_HOSTS = f"--engine dask --set scheduler={SCHEDULER} --set workers=2 --set timeout=30"
+ON_HOSTS = f"--engine dask --set scheduler={SCHEDULER} --set workers=2 --set timeout=90"
 
 
 def local(folder: Path, flags: str) -> bytes:
@@ -122,14 +135,15 @@ def local(folder: Path, flags: str) -> bytes:
     return (folder / "here.json").read_bytes()
 
 
-def learn(start: Callable[..., subprocess.Popen[bytes]], flags: str) -> subprocess.Popen[bytes]:
-    return start("bf-head", "boostfeat", "induce", "dev.nbest", *flags.split(), *ON_HOSTS.split(), "-o", "there.json")
+def learn(start: Callable[..., subprocess.Popen[bytes]], flags: str, store: str = "dev.nbest") -> subprocess.Popen[bytes]:
+    return start("bf-head", "boostfeat", "induce", store, *flags.split(), *ON_HOSTS.split(), "-o", "there.json")
 
 
 def wait_for_rounds(folder: Path, running: subprocess.Popen[bytes]) -> None:
     partial = folder / "there.json.partial"
-    until = time.monotonic() + 120
-    while not partial.exists():
+    partial.unlink(missing_ok=True)
+    until = time.monotonic() + 300
+    while not (partial.exists() and json.loads(partial.read_bytes())["trees"]):
         assert running.poll() is None, running.communicate()
         assert time.monotonic() < until
         time.sleep(0.02)
@@ -138,19 +152,71 @@ def wait_for_rounds(folder: Path, running: subprocess.Popen[bytes]) -> None:
 @pytest.mark.parametrize("flags", [f"{PAPER} --rounds 5", "--rounds 5 --min-occurrences 20"])
 def test_workers_on_other_hosts_learn_the_local_model(cluster, start, folder, flags):
     running = learn(start, flags)
-    _, err = running.communicate(timeout=300)
+    _, err = running.communicate(timeout=600)
     assert running.returncode == 0, err
     assert (folder / "there.json").read_bytes() == local(folder, flags)
 
 
 def test_a_worker_that_is_killed_costs_time_alone(cluster, start, folder):
-    flags = f"{PAPER} --rounds 400"
+    flags = f"{PAPER} --rounds 120"
     running = learn(start, flags)
     wait_for_rounds(folder, running)
     for process in descendants(cluster["bf-two"]):
         process.send_signal(signal.SIGKILL)
-    _, err = running.communicate(timeout=300)
+    _, err = running.communicate(timeout=600)
     assert running.returncode == 0, err
     assert b"10.77.0.3" in err
     assert b"with 1 worker" in err
+    assert (folder / "there.json").read_bytes() == local(folder, flags)
+
+
+def test_a_worker_that_is_cut_off_costs_time_alone(cluster, start, folder):
+    flags = f"{PAPER} --rounds 120"
+    running = learn(start, flags)
+    wait_for_rounds(folder, running)
+    ip(f"-n {SWITCH} link set bf2 down")
+    try:
+        _, err = running.communicate(timeout=600)
+    finally:
+        ip(f"-n {SWITCH} link set bf2 up")
+    assert running.returncode == 0, err
+    assert b"10.77.0.3" in err
+    assert b"with 1 worker" in err
+    assert (folder / "there.json").read_bytes() == local(folder, flags)
+
+
+def test_without_its_scheduler_a_run_ends_in_one_line_and_goes_on_later(cluster, start, folder):
+    flags = f"{PAPER} --rounds 120"
+    running = learn(start, f"{flags} -q")
+    wait_for_rounds(folder, running)
+    for process in cluster.values():
+        for each in (*descendants(process), process):
+            each.kill()
+    _, err = running.communicate(timeout=600)
+    assert (running.returncode, err.count(b"\n")) == (2, 1), err
+    assert b"expected the scheduler to answer, found it gone" in err
+    assert json.loads((folder / "there.json.partial").read_bytes())["trees"]
+    scheduler(start, folder)
+    for host in ("bf-one", "bf-two"):
+        worker(start, host)
+    running = learn(start, f"{flags} --resume")
+    _, err = running.communicate(timeout=600)
+    assert running.returncode == 0, err
+    assert (folder / "there.json").read_bytes() == local(folder, flags)
+
+
+def test_workers_need_no_more_than_the_parts_of_their_sentences(start, folder):
+    """On each host the others' parts are empty files."""
+    parts, dev = folder / "parts", read_store(folder / "dev.nbest")
+    parts.mkdir()
+    for k in range(4):
+        write_store(dev[64 * k : 64 * k + 64], parts / f"{k}.nbest")
+    scheduler(start, folder)
+    for host, others in (("bf-one", "23"), ("bf-two", "01")):  # a program of a namespace has mounts of its own
+        hidden = "; ".join(f"mount --bind /dev/null {parts}/{k}.nbest" for k in others)
+        worker(start, host, "sh", "-c", f'{hidden}; exec "$@"', "sh")
+    flags = f"{PAPER} --rounds 5"
+    running = learn(start, flags, "parts")
+    _, err = running.communicate(timeout=600)
+    assert running.returncode == 0, err
     assert (folder / "there.json").read_bytes() == local(folder, flags)

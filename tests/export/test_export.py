@@ -570,6 +570,7 @@ def test_verification_needs_a_list_with_rows_of_the_models_level():
         difference(np.zeros(1), np.zeros(2))
     assert difference(np.array([1.5, -30.0]), np.array([1.0, -20.0])) == 0.5  # absolute up to 1, relative beyond
     assert difference(np.zeros(0), np.zeros(0)) == 0.0
+    assert np.isnan(difference(np.array([np.nan, 1.0]), np.ones(2)))
 
 
 def test_a_folder_of_files_needs_a_folder(tmp_path: Path):

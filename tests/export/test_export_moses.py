@@ -22,9 +22,8 @@ from hypothesis import strategies as st
 from boostfeat import formats
 from boostfeat.core.errors import InputError
 from boostfeat.export import Context, ExportOptions, export
-from boostfeat.export.kinds import Known, kinds_of, static_features
+from boostfeat.export.kinds import kinds_of, static_features
 from boostfeat.features import SETS, TEMPLATES, FeaturePlan, Resources, featurize
-from boostfeat.features.groups import DECODER
 from boostfeat.features.plan import Entry
 from boostfeat.formats.moses import table_files as table_module
 from boostfeat.formats.moses.ini import Ini, weight_line
@@ -475,7 +474,7 @@ def test_a_global_model_and_a_weight_of_the_hypothesis_are_refused(tmp_path: Pat
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ({"m1.tgt": 1.0}, r"feature 'm1.tgt': expected the table of Model 1 that references taught, found none; give --plan"),
+        ({"m1.tgt": 1.0}, r"feature 'm1.tgt': expected the table of Model 1 that was learned, found none; give --plan"),
         ({"cb:7|12": 1.0}, r"feature 'cb:7\|12': expected the word classes of the dev list, found none; give --plan"),
     ],
 )
@@ -552,15 +551,8 @@ def compiled(files: dict[str, Path], folder: Path) -> Path:
     (folder / "classes.h").write_text("".join(f'#include "{name}.h"\n' for name in names) + every)
     flags = ["-std=c++11", "-O0", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off"]
     places = [f"-I{place}" for place in (folder / "mock", here, folder, *{file.parent for file in files.values()})]
-    command = [
-        CXX,
-        *flags,
-        *places,
-        here / "moses_driver.cpp",
-        *(files[f"{name}.cpp"] for name in names),
-        "-o",
-        folder / "driver",
-    ]
+    sources = [files[f"{name}.cpp"] for name in names]
+    command = [CXX, *flags, *places, here / "moses_driver.cpp", *sources, "-o", folder / "driver"]
     built = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     return folder / "driver"
@@ -604,7 +596,9 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> tuple[NBest, dict[str
     nbest = decoded(seed=7, sentences=9, least=0)
     plan = FeaturePlan.of(PLAN, TEMPLATES)
     table = {"": {"t1": 0.25}, "äs": {"t1": 0.5, "t2": 0.125}, "ää": {"t3": 0.0625}, "s3": {"t1": 0.01}}
-    _, vocab = featurize(nbest, plan.with_entry(Entry("model1", {"cut": 2, "table": table})))
+    plan = plan.with_entry(Entry("model1", {"cut": 2, "table": table}))
+    other = Entry("model1_bitext", {"cut": 3, "table": {"": {"t2": 0.5}, "äsk": {"t1": 0.25}}})
+    _, vocab = featurize(nbest, replace(plan, entries=(*plan.entries, other)))
     products = tuple(tuple(name.split("*")) for names, _ in BASES.values() for name in names if "*" in name)
     listed, vocab = featurize(nbest, replace(vocab, products=products, n_products=len(products)))  # type: ignore[arg-type]
     vocab.save(folder / "v.json")
@@ -647,7 +641,7 @@ def test_a_feature_function_has_all_templates(functions: tuple[NBest, dict[str, 
     inner = {name: weight for name, weight in model.weights.items() if name not in WEIGHTS}
     expected = listed.sum_units(listed.weigh(inner)[0] + tree_scores(model.trees, unit_table(listed)))
     assert len(inner) > 500
-    assert {*SETS["phrases"], "m1.tgt"} - {"model1"} <= {name.partition(":")[0] for name in inner}
+    assert {*SETS["phrases"], "m1.tgt", "m1.bitext"} - {"model1", "model1_bitext"} <= {name.partition(":")[0] for name in inner}
     tested = set.union(*(tree.features() for tree in model.trees))
     assert {"m1.tgt", "cb", "co", "cc"} <= {name.partition(":")[0] for name in tested}
     assert any(name.startswith("co:>") for name in tested)
@@ -789,13 +783,3 @@ def test_a_feature_function_of_the_ini_may_have_any_name(tmp_path: Path) -> None
     (tmp_path / "moses.ini").write_text("[feature]\nKENLM name=LM.big path=x\n\n[weight]\nLM.big= 0.5\n")
     files, _ = to_moses(Model({"LM.big": 0.75}), tmp_path / "out", ini=str(tmp_path / "moses.ini"))
     assert Ini.read(files["moses.ini"]).weights() == {"LM.big": [0.75]}
-
-
-def test_which_features_a_decoder_has() -> None:
-    """What a list says of a feature comes first, whatever it calls what made it; then the ini's functions, then its name."""
-    known = Known(functions=frozenset({"Own.Function0"}))
-    known.__dict__["_listed"] = {"a": ("", "a template"), "z": ("", "zeta"), "LM0": ("", DECODER), "len.src": ("", DECODER)}
-    known.__dict__["_learnt"] = {"learnt"}
-    expected = {"a": True, "z": True, "LM0": False, "TM0": False, "len.src": True, "x.y": True, "pt:a|b": True, "nt:a|b": False,
-                "Own.Function0": False, "Own.Function0_1": False, "learnt": True}  # fmt: skip
-    assert {name: known.is_made(name) for name in expected} == expected

@@ -25,30 +25,14 @@ from boostfeat.export.unit_text import CONTEXT_TEMPLATES, DENSE_TEMPLATES, PAIR_
 from boostfeat.export.verify import feature_rows
 from boostfeat.features import TEMPLATES, FeaturePlan, Posterior, Resources, featurize
 from boostfeat.features.feature_maker import FeatureMaker, plan_of, with_plan
+from boostfeat.features.lexicon import Bitext
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.model.model import Model
 
 PACKAGE = Path(boostfeat.__file__).parent
 WORDS = (
-    "talo",
-    "1",
-    "3 000",
-    "[X]",
-    "[",
-    "]",
-    "[a]b]",
-    "ä€😀",
-    "|",
-    "a|b",
-    "-",
-    "x1y",
-    "$",
-    "?",
-    "&quot;",
-    "Ääni",
-    "USA",
-    "a-b",
-    "it's",
+    *("talo", "1", "3 000", "[X]", "[", "]", "[a]b]", "ä€😀", "|", "a|b", "-", "x1y", "$", "?", "&quot;"),
+    *("Ääni", "USA", "a-b", "it's"),
 )
 OF_LISTS = ("agreement", "support", "mbr", "slot")  # C does not have them
 WITH_KERNELS = {"mbr", "agreement"}  # for many lists, 34 s and 4.5 s of Python for 1,000 lists of 200 hypotheses
@@ -122,7 +106,9 @@ def lists() -> NBest:
 
 def weighed(lists: NBest, names: str, seed: int = 0) -> tuple[NBest, Model]:
     """The list with these templates, and a model with random weights of all features and trees over some."""
-    _, plan = featurize(lists, FeaturePlan.of(names, min_count=1), resources=Resources(posterior=Posterior(0.7)))
+    bitext = Bitext(list(zip(lists.source.to_pylist(), lists.refs.to_pylist()[::-1], strict=True)))
+    resources = Resources(posterior=Posterior(0.7), bitext=bitext)
+    _, plan = featurize(lists, FeaturePlan.of(names, min_count=1), resources=resources)
     rng = np.random.default_rng(seed)
     made = sorted(plan.features)
     weights = {name: float(rng.standard_normal()) for name in (*lists.feature_names, *made)}
@@ -135,7 +121,8 @@ def weighed(lists: NBest, names: str, seed: int = 0) -> tuple[NBest, Model]:
 @pytest.mark.parametrize("name", ["+".join(C_TEMPLATES), "sparse", "large", "neighbours+words-basic-c"])
 def test_c_scores_and_chooses_as_the_library(name: str, lists: NBest, tmp_path: Path) -> None:
     name = name.replace(
-        "words-basic-c", "word+frequency+place+repeat+source_words+hypothesis+model1+model1_inverse+bi+w+ws+around"
+        "words-basic-c",
+        "word+frequency+place+repeat+source_words+hypothesis+model1+model1_bitext+model1_inverse+morpheme_weight+expected_length+bi+w+ws+around",
     )
     listed, model = weighed(lists, name)
     _, check = export(model, "c", tmp_path / "m.h", Context(listed, plan=plan_of(model)))
@@ -196,13 +183,7 @@ def test_sanitizers_find_nothing_in_c(lists: NBest, tmp_path: Path) -> None:
     code = (tmp_path / "m.c").read_text() + c.prefixed(filled("run_lists.c.in", {}), "boostfeat") + MAIN
     (tmp_path / "all.c").write_text(code)
     command = [
-        "gcc",
-        "-std=c99",
-        "-g",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-fsanitize=address,undefined",
+        *("gcc", "-std=c99", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"),
         "-fno-sanitize-recover=all",
     ]
     done = subprocess.run([*command, "all.c", "-lm", "-o", "all"], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -14,30 +14,9 @@ from boostfeat.export import Context, ExportOptions, inputs, verify
 from boostfeat.export.compiling import C, compiler_command
 from boostfeat.export.inputs import inputs_of
 from boostfeat.export.moses.writing import MosesJob
-from boostfeat.export.verify import compare_scores, difference, expected_scores, near_thresholds
+from boostfeat.export.verify import compare_scores, expected_scores, near_thresholds
 from boostfeat.lists.precision import precision_of
 from boostfeat.model.model import Model
-
-
-@pytest.mark.parametrize(
-    ("found", "expected", "apart"),
-    [
-        ([], [], 0.0),
-        ([0.5, 1.0], [0.25, 1.0], 0.25),
-        ([3.0], [2.0], 0.5),  # relative beyond 1
-        ([-3.0], [-2.0], 0.5),
-        ([1.5], [1.0], 0.5),
-        ([2.0, 0.0], [2.0, -0.75], 0.75),
-    ],
-)
-def test_differences_are_absolute_or_relative_beyond_1(found, expected, apart):
-    assert difference(np.array(found), np.array(expected)) == apart
-
-
-def test_differences_need_the_same_rows():
-    with pytest.raises(ValueError, match=r"scores: expected shape \(2,\), found \(1,\)"):
-        difference(np.zeros(1), np.zeros(2))
-    assert np.isnan(difference(np.array([np.nan, 1.0]), np.ones(2)))
 
 
 def test_inputs_are_what_a_model_looks_at(monkeypatch):

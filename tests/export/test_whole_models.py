@@ -19,6 +19,8 @@ from boostfeat.rerank.candidate_lists import lists_of_candidates
 
 QUICK = ("--set", "rounds=5", "--set", "draws=200", "--min-occurrences", 20, "-q")
 DECODER = ("--for-decoder", "--templates")
+DATA = Path(__file__).parents[2] / "data"
+BITEXT = ("--bitext", DATA / "tune.src", DATA / "tune.ref")
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +47,16 @@ def check_choices(boostfeat: Any, model: Path, target: str, lists: Path) -> None
 
 
 @needs_cc
-@pytest.mark.parametrize("how", [("--templates", "phrases"), (*DECODER, "large+neighbours+source_words")], ids=" ".join)
+@pytest.mark.parametrize(
+    "how",
+    [("--templates", "phrases+expected_length", *BITEXT), (*DECODER, "large+neighbours+source_words")],
+    ids=["bitext", "decoder"],
+)
 def test_models_of_phrases_leave_whole(boostfeat, stores: Path, tmp_path: Path, how: tuple[str, ...]) -> None:
     model = tmp_path / "model.json"
     assert boostfeat("induce", stores / "dev.nbest", *how, *QUICK, "-o", model)[0] == 0
+    learned = {"m1.tgt", "m1.bitext", "length.over", "length.under"} & Model.load(model).weights.keys()
+    assert len(learned) == 4 * ("--bitext" in how)
     for target in ("python", "c"):
         check_choices(boostfeat, model, target, stores / "test.nbest")
 
@@ -62,7 +70,7 @@ def test_a_model_for_a_decoder_decides_by_scores_and_has_what_search_can_compute
     assert "templates left out, which search cannot use: place (it needs all words of the hypothesis), repeat (" in err
     learned = Model.load(model)
     assert [entry["name"] for entry in learned.plan["templates"]] == [
-        *("word", "frequency", "source_words", "model1", "un", "bi"),
+        *("word", "frequency", "source_words", "model1", "un", "bi")
     ]
     assert (learned.config["for_decoder"], "decision" in learned.config) == (True, False)
     same = BoostReranker(for_decoder=True, templates="words-basic", rounds=5, draws=200, min_occurrences=20).fit(read_store(dev))

@@ -14,7 +14,7 @@ import pytest
 from strategies import build
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.boosting.first_gradient import first_gradient
+from boostfeat.boosting.local import first_gradient
 from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, FeaturePlan, Posterior, Resources, feature_groups, feature_kinds, featurize
 from boostfeat.features.compute import ListView
@@ -184,16 +184,6 @@ def test_hypotheses_without_scores_are_equally_probable():
     assert featurize(unscored, FeaturePlan.of("mbr", TEMPLATES))[1].posterior == Posterior(1.0)
     for scale in (1.0, 4.0):
         np.testing.assert_array_equal(made(unscored, "mbr", scale).extra, made(equal, "mbr", scale).extra)
-
-
-@pytest.mark.parametrize(
-    ("scale", "expected"), [("0", "a number above 0"), ("-1", "a number above 0"), ("nan", "a number above 0")]
-)
-def test_a_scale_that_is_none(boostfeat, nbest, tmp_path, scale, expected):
-    write_store(nbest, tmp_path / "a.nbest")
-    code, _, err = boostfeat("featurize", tmp_path / "a.nbest", "--scale", scale, "-o", tmp_path / "b.nbest")
-    assert (code, len(err.splitlines())) == (2, 1)
-    assert f"expected {expected}, found {float(scale)}" in err
 
 
 def test_declared_as_of_the_list(nbest):

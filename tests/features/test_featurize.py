@@ -147,13 +147,9 @@ def test_phrase_table_bitext_and_clusters(boostfeat, tmp_path):
     (tmp_path / "clusters").write_text(f"{tgt.split()[0]} 5\n")
     given = ("--phrase-table", tmp_path / "table", "--bitext", DATA / "select.src", DATA / "select.ref")
     arguments = (
-        "featurize",
-        stores / "test.nbest",
-        "--templates",
-        "large",
+        *("featurize", stores / "test.nbest", "--templates", "large"),
         *given,
-        "--set",
-        f"clusters-tgt={tmp_path / 'clusters'}",
+        *("--set", f"clusters-tgt={tmp_path / 'clusters'}"),
     )
     code, _, err = boostfeat(*arguments, "-o", tmp_path / "t.nbest")
     assert code == 0, err
@@ -174,6 +170,7 @@ PLUGIN = "from boostfeat import template\n@template('mine')\ndef mine(target):\n
 
 BAD = [
     (["--templates", "huge"], "unknown template 'huge': expected one of base, large, sparse"),
+    (["--templates", "length,xx"], "unknown template 'xx'"),
     (["--templates", "none.toml"], "expected a file, found none"),
     (["--templates", "{bad}/syntax.toml"], "expected TOML"),
     (["--templates", "{bad}/key.toml"], "a file has include, min_count, hash"),

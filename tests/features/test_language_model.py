@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +12,7 @@ from toy_systems import TARGET, arpa, naive_lm, random_ngrams
 from boostfeat.core.arrays import offsets
 from boostfeat.core.errors import FormatError
 from boostfeat.core.files import read_chunks
-from boostfeat.features.language_model import LanguageModel, isolated_scores
-from boostfeat.formats.arpa import read_arpa
+from boostfeat.features.language_model import LanguageModel, isolated_scores, read_arpa
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 5])
@@ -50,18 +48,6 @@ def test_phrases_without_a_history(tmp_path: Path) -> None:
     assert found == pytest.approx(expected, abs=1e-9)
 
 
-def test_text_before_the_data_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "lm").write_text("a comment\n\\data\\\nngram 1=3\n\n\\1-grams:\n-1 a\n-99 <s>\n-0.5 </s>\n\n\\end\\\n")
-    with pytest.raises(FormatError, match=r"lm:1: expected .data. at the start, found 'a comment'"):
-        LanguageModel.load(tmp_path / "lm")
-
-
-def test_language_model_without_unk(tmp_path: Path) -> None:
-    """KenLM's value for unknown words of a model that has none: log10 p = -100."""
-    (tmp_path / "lm").write_text("\\data\\\nngram 1=3\n\n\\1-grams:\n-1 a\n-99 <s>\n-0.5 </s>\n\n\\end\\\n")
-    assert LanguageModel.load(tmp_path / "lm").score("new") == pytest.approx(-100.5 * math.log(10))
-
-
 def test_unknown_words_of_a_model_without_unk(tmp_path: Path) -> None:
     """The word comes behind all others, and the numbers of longer n-grams stay theirs."""
     (tmp_path / "lm").write_text(ARPA, encoding="utf-8")
@@ -71,30 +57,6 @@ def test_unknown_words_of_a_model_without_unk(tmp_path: Path) -> None:
     assert lm.automaton.backoff == pytest.approx(np.array([0, -0.5, 0, -0.1, 0, 0, 0, 0]) * math.log(10))
     assert lm.first.tolist() == [1, 6]
     assert lm.score("a new ü") == pytest.approx((-0.5 - 0.1 - 100 - 3 - 2) * math.log(10))
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "line", "expected"),
-    [
-        ("ngram 1=3", "ngram 2=3", 2, "ngram 1=COUNT, found 'ngram 2=3'"),
-        ("ngram 1=3", "ngram 1=x", 2, "ngram 1=COUNT, found 'ngram 1=x'"),
-        ("</s>", "</s> 0 0", 7, "log10 of a probability, 1 word and perhaps a backoff, found '-0.5 </s> 0 0'"),
-        ("-0.5", "-0_5", 7, "log10 of a probability, 1 word and perhaps a backoff, found '-0_5 </s>'"),
-        ("-0.5", "-\u0663", 7, "log10 of a probability, 1 word and perhaps a backoff, found '-\u0663 </s>'"),
-        ("-0.5", "-0,5", 7, "log10 of a probability, 1 word and perhaps a backoff, found '-0,5 </s>'"),
-    ],
-)
-def test_damaged_language_models_name_the_line(tmp_path: Path, old: str, new: str, line: int, expected: str) -> None:
-    (tmp_path / "lm").write_text("\\data\\\nngram 1=3\n\n\\1-grams:\n-1 a\n-99 <s>\n-0.5 </s>\n\n\\end\\\n".replace(old, new))
-    with pytest.raises(FormatError, match=re.escape(f"lm:{line}: expected {expected}")):
-        LanguageModel.load(tmp_path / "lm")
-
-
-def test_an_ngram_that_is_given_twice_is_named(tmp_path: Path) -> None:
-    lines = "\\data\\\nngram 1=3\nngram 2=3\n\n\\1-grams:\n-1 a\n-99 <s>\n-0.5 </s>\n\n\\2-grams:\n-1 <s> a\n-1 a </s>\n-2 a </s>\n\n\\end\\\n"
-    (tmp_path / "lm").write_text(lines)
-    with pytest.raises(FormatError, match=r"lm: 2-gram 3: expected an n-gram given once.*found .*a </s>"):
-        LanguageModel.load(tmp_path / "lm")
 
 
 def test_language_model_equals_kenlm(tmp_path: Path) -> None:
@@ -120,7 +82,7 @@ ARPA = (
 @pytest.mark.parametrize("size", [1 << 20, 30, 7])
 def test_all_numbers_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """In one piece and in pieces of a line or two."""
-    monkeypatch.setattr("boostfeat.formats.arpa.read_chunks", lambda path: read_chunks(path, size))
+    monkeypatch.setattr("boostfeat.features.language_model.read_chunks", lambda path: read_chunks(path, size))
     (tmp_path / "lm").write_text(ARPA, encoding="utf-8")
     vocab: dict[str, int] = {}
     ids, logp, backoff = read_arpa(str(tmp_path / "lm"), vocab)
@@ -155,6 +117,8 @@ DAMAGED = "the file is cut short or damaged: write or copy it again"
         ("-3 ü 0", "-3", f"11: expected log10 of a probability, 1 word and perhaps a backoff, found '-3'; {DAMAGED}"),
         ("-3 ü 0", "0.5 ü 0", f"11: expected log10 of a probability, 1 word and perhaps a backoff, found '0.5 ü 0'; {DAMAGED}"),
         ("-3 ü 0", "nan ü 0", f"11: expected log10 of a probability, 1 word and perhaps a backoff, found 'nan ü 0'; {DAMAGED}"),
+        ("-3 ü 0", "-0_3 ü 0", f"11: expected log10 of a probability, 1 word and perhaps a backoff, found '-0_3 ü 0'; {DAMAGED}"),
+        ("-3 ü 0", "-٣ ü 0", f"11: expected log10 of a probability, 1 word and perhaps a backoff, found '-٣ ü 0'; {DAMAGED}"),
         ("-3 ü 0", "-3 ü 1e30", f"11: expected log10 of a probability, 1 word and perhaps a backoff, found '-3 ü 1e30'; {DAMAGED}"),
         ("-3 ü 0", "-1e30 ü 0", f"11: expected log10 of a probability, 1 word and perhaps a backoff, found '-1e30 ü 0'; {DAMAGED}"),
         ("-3 ü 0", "-3 a 0", f"11: expected each unigram once, found '-3 a 0'; {DAMAGED}"),
@@ -170,7 +134,7 @@ def test_whole_lines_of_what_is_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, message: str, size: int
 ) -> None:
     assert old in ARPA
-    monkeypatch.setattr("boostfeat.formats.arpa.read_chunks", lambda path: read_chunks(path, size))
+    monkeypatch.setattr("boostfeat.features.language_model.read_chunks", lambda path: read_chunks(path, size))
     (tmp_path / "lm").write_bytes(ARPA.replace(old, new).encode("utf-8", "surrogateescape"))
     with pytest.raises(FormatError) as error:
         read_arpa(str(tmp_path / "lm"), {})

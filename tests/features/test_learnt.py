@@ -48,32 +48,6 @@ def texts(lines: list[str]) -> Words:
     return tokenise(strings(lines))[0]
 
 
-def naive_shares(lines: list[str], kept: list[str], frequent: list[str]) -> np.ndarray:
-    """[kept, 2 (frequent + 1)] √ of how much of a word's occurrences has each neighbour; the first column is a text's edge."""
-    column = {None: 0, **{word: k for k, word in enumerate(frequent, start=1)}}
-    out = np.zeros((len(kept), 2 * len(column)))
-    total = Counter(word for line in lines for word in line.split())
-    for line in lines:
-        padded = [None, *line.split(), None]
-        for before, word, after in zip(padded, padded[1:], padded[2:], strict=False):
-            for shift, beside in ((0, before), (len(column), after)):
-                if word in kept and beside in column:
-                    out[kept.index(word), shift + column[beside]] += 1 / total[word]
-    return np.sqrt(out)
-
-
-def test_neighbours_of_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the words that are kept; only so many frequent ones are told apart, others count as no neighbour."""
-    monkeypatch.setattr(clusters, "CONTEXTS", 2)
-    lines = ["a b a c", "b a", "c c b a d", "", "d"]  # a 4, b 3, c 3, d 2
-    words = texts(lines)
-    counts = np.bincount(words.ids)
-    names = words.names.to_pylist()
-    kept = [names.index(word) for word in "abc"]
-    found = clusters._neighbours(words, np.array(kept), counts).toarray()
-    np.testing.assert_allclose(found, naive_shares(lines, list("abc"), ["a", "b"]), rtol=1e-12)
-
-
 def test_which_words_are_clustered() -> None:
     """Those that are there three times or more; with no two of them, or no room for a second cluster, all are in one."""
     learn = clusters.learn_clusters

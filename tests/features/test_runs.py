@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import resource
 import sys
 from dataclasses import replace
 from functools import partial
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 from toy_trees import stump
 
-from boostfeat.boosting.first_gradient import first_gradient
+from boostfeat.boosting.local import first_gradient
 from boostfeat.core.errors import InputError
 from boostfeat.features import SETS, TEMPLATES, FeaturePlan, Resources, Template, featurize, template
 from boostfeat.features.feature_maker import FeatureMaker, with_plan
@@ -152,19 +151,6 @@ def test_an_error_on_a_later_run_leaves_nothing(nbest: NBest, tmp_path: Path) ->
         featurize_to(tmp_path / "out.nbest", nbest, plan, run=2, registry=registry, keep=kept.append)
     assert not kept
     assert not list(tmp_path.iterdir())
-
-
-def test_a_full_disk_is_said_in_one_line(nbest: NBest, tmp_path: Path) -> None:
-    """Files may not be larger than what some column has, or what is put aside has."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    for size in (1 << 9, 1 << 13):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-        try:
-            with pytest.raises(InputError, match=r"out\.nbest: cannot write: File too large"):
-                featurize_to(tmp_path / "out.nbest", nbest, FeaturePlan.of("length,lo", TEMPLATES), run=2)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        assert not list(tmp_path.iterdir())
 
 
 # -- scores -----------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 import sklearn.decomposition
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.boosting.first_gradient import first_gradient
+from boostfeat.boosting.local import first_gradient
 from boostfeat.core.errors import InputError
 from boostfeat.features import (
     SETS,
@@ -23,17 +23,16 @@ from boostfeat.features import (
     FeaturePlan,
     Resources,
     clusters,
-    feature_groups,
     feature_kinds,
     featurize,
     template,
 )
 from boostfeat.features.clusters import learn_clusters, read_clusters
+from boostfeat.features.expected_length import fitted
 from boostfeat.features.lexicon import Bitext
-from boostfeat.features.phrase_table import read_phrase_counts
-from boostfeat.features.products import add_products, choose_products
 from boostfeat.features.registry import missing
 from boostfeat.formats import read_all
+from boostfeat.formats.moses.table_files import read_phrase_counts
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, SparseRows, strings
 from boostfeat.lists.words import tokenise
@@ -363,18 +362,6 @@ def test_min_count_is_in_sentences_and_hashing_bounds_names():
     assert hashed.global_sparse.sum() == nbest.n_occurrences
 
 
-def test_groups():
-    out, _ = learnt(build(HYPS), "length,pt,hypothesis", min_count=1)
-    groups = {g.name: g for g in feature_groups(out)}
-    assert list(groups) == ["decoder", "length", "hypothesis", "pt"]
-    assert (groups["length"].kind, groups["length"].features, groups["length"].used) == ("static", 5, 5)
-    assert groups["pt"].nonzero == pytest.approx(1 / groups["pt"].features)  # each unit has one
-    # 9 units, 3 of which have other lengths on both sides (iso talo|a big house, se on|is, 7 !|7)
-    assert groups["length"].nonzero == pytest.approx((9 + 9 + 3 + 3 + 9) / 45)
-    assert groups["hypothesis"].kind == "global"
-    assert sum(g.features for g in groups.values()) == len(out.global_names) + len(out.sparse_names)
-
-
 # -- what is given beside the list ------------------------------------------------------------------------------------
 
 
@@ -504,25 +491,6 @@ def test_cluster_files(tmp_path, text, expected):
 # -- products ---------------------------------------------------------------------------------------------------------
 
 
-def test_products_are_chosen_by_the_gradient():
-    """The exhaustive twin: the drop in squared error of every product column, one at a time."""
-
-    nbest = synthetic_nbest(SyntheticOptions(sentences=60, hyps=20, features=6), seed=1)  # every product has support
-    chosen = choose_products(nbest, 3, partial(first_gradient, seed=0))
-    g, c = first_gradient(nbest, seed=0, threads=1)
-    drops = {}
-    for i, a in enumerate(nbest.unit_names):
-        for j, b in enumerate(nbest.unit_names[i:], i):
-            product = nbest.X[:, i] * nbest.X[:, j]
-            drops[a, b] = (g @ product) ** 2 / (c @ product**2)
-    assert chosen[0] == max(drops, key=drops.__getitem__)
-    assert len(set(chosen)) == 3
-    out = add_products(nbest, chosen)
-    a, b = (nbest.unit_names.index(name) for name in chosen[0])
-    np.testing.assert_array_equal(out.X[:, 6], nbest.X[:, a] * nbest.X[:, b])
-    assert out.unit_names[6] == "*".join(chosen[0])
-
-
 def test_a_product_can_live_where_its_factors_can():
     nbest = random_list(3, 6)[0]
     vocab = replace(
@@ -530,19 +498,6 @@ def test_a_product_can_live_where_its_factors_can():
     )
     kinds = feature_kinds(featurize(nbest, vocab)[0])
     assert [kinds[n][1] for n in ("len.src*len.tgt", "len.src*jump.log", "LM0*tm")] == ["static", "contextual", "contextual"]
-
-
-def test_products_that_are_alike_are_taken_once():
-    nbest = synthetic_nbest(SyntheticOptions(sentences=40, hyps=20, features=4), seed=1)
-    doubled = replace(
-        nbest,
-        units=replace(nbest.units, x=np.hstack([nbest.X, -2 * nbest.X])),
-        unit_names=(*nbest.unit_names, *(f"minus.{n}" for n in nbest.unit_names)),
-    )
-    chosen = [
-        {name.removeprefix("minus.") for name in pair} for pair in choose_products(doubled, 4, partial(first_gradient, seed=0))
-    ]
-    assert all(chosen.count(pair) == 1 for pair in chosen)
 
 
 # -- bad input --------------------------------------------------------------------------------------------------------
@@ -598,24 +553,9 @@ def test_spans_of_no_words_are_spans():
 
 def test_a_list_without_units():
     nbest = build([HypRecord(0, "a b", "h"), HypRecord(1, "c", "h")])
-    with pytest.raises(InputError, match=r"needs units.*this list: hypothesis, model1_inverse, mbr$"):
+    with pytest.raises(InputError, match=r"needs units.*this list: hypothesis, expected_length, model1_inverse, mbr$"):
         made(nbest, "large")
     assert made(nbest, "hypothesis").extra.shape == (2, 3)
-
-
-@pytest.mark.parametrize(
-    ("what", "message"),
-    [
-        (
-            "largest",
-            "unknown template 'largest': expected one of base, large, sparse, sparse-static, classes, phrases, neighbours, consensus, words-basic, words, e12, g13, emr13, length",
-        ),
-        ("length,xx", "unknown template 'xx'"),
-    ],
-)
-def test_unknown_names(what, message):
-    with pytest.raises(InputError, match=message):
-        FeaturePlan.of(what, TEMPLATES)
 
 
 @pytest.mark.parametrize(
@@ -630,12 +570,6 @@ def test_bad_files_of_templates(tmp_path, toml, message):
     (tmp_path / "t.toml").write_text(toml)
     with pytest.raises(InputError, match=message):
         FeaturePlan.of(str(tmp_path / "t.toml"), TEMPLATES)
-
-
-def test_another_kind_of_json_is_no_vocab(tmp_path):
-    (tmp_path / "v.json").write_text('{"boostfeat": "model/1"}')
-    with pytest.raises(InputError, match=r"v\.json"):
-        FeaturePlan.load(tmp_path / "v.json")
 
 
 def test_a_feature_that_came_with_the_list_is_there_once():
@@ -806,25 +740,49 @@ def test_the_table_is_model_1_of_stems() -> None:
     assert entry.options["cut"] == 5
 
 
-def test_a_bitext_teaches_beside_the_references_and_its_copies_of_the_list_do_not() -> None:
-    """The table is the naive twin's of references and bitext; lines that are sentences of the list change nothing."""
-    raw, plan = taught_lists(12), FeaturePlan.of("model1")
+def test_a_bitext_teaches_columns_of_its_own_and_its_copies_of_the_list_do_not() -> None:
+    """The table is the naive twin's of the bitext, lengths are of references and bitext; lines of the list change nothing."""
+    raw, plan = taught_lists(12), FeaturePlan.of("model1,model1_bitext,expected_length")
     own = list(zip(raw.source.to_pylist(), raw.refs.to_pylist(), strict=True))
     more = [("sana0 sana7n", "word0 word7"), ("sana7", "word7")]
     alone, with_more, with_copies = (
-        featurize(raw, plan, resources=Resources(bitext=text and Bitext(text))) for text in (None, more, more + own[:5])
+        featurize(raw, plan, resources=Resources(bitext=Bitext(text))) for text in (more[:1], more, more + own[:5])
     )
     assert with_more[1] == with_copies[1]
-    for name in ("m1.tgt",):
+    for name, is_taught in (("m1.tgt", False), ("m1.bitext", True)):
         x, y, z = (out.global_column(name) for out, _ in (alone, with_more, with_copies))
         assert np.array_equal(y, z)
-        assert (x != y).any()
-    t = naive_model1([(e.split(), [w[:5] for w in f.split()]) for f, e in own + more])
-    table = with_more[1].entries[0].options["table"]
+        assert (x != y).any() == is_taught
+    t = naive_model1([(e.split(), [w[:5] for w in f.split()]) for f, e in more])
+    table = with_more[1].entries[1].options["table"]
     found = {(word, given or None): p for given, row in table.items() for word, p in row.items()}
     expected = {key: p for key, p in t.items() if p >= 0.001}
     assert found.keys() == expected.keys()
     np.testing.assert_allclose([found[key] for key in expected], list(expected.values()), rtol=1e-3)
+    q, options = fitted(own + more), with_more[1].entries[2].options
+    assert (tuple(options["shared"]), options["of_stems"]) == (q.shared, q.stems)
+    with pytest.raises(InputError, match="'model1_bitext' needs a bitext, and none is given; add --bitext SOURCE TARGET"):
+        featurize(raw, plan)
+
+
+def test_morphemes_are_stems_and_suffixes() -> None:
+    """By the naive twin's tables of a bitext; probabilities are kept to four digits from 0.001 on."""
+    bitext = [("talossani kuningas", "houses king"), ("talossasi", "houses"), ("kuningatar on", "queenly is"), ("on", "is")]
+    pieces = {"talossani": "talos +sani", "kuningas": "kunin +gas", "talossasi": "talos +sasi", "kuningatar": "kunin +gatar"}
+    pieces |= {"houses": "house +s", "queenly": "queen +ly"}
+    cut = [[[m for w in side.split() for m in pieces.get(w, w).split()] for side in pair] for pair in bitext]
+    nbest = build([HypRecord(0, "queenly king", "h", units=[unit((0, 2), (0, 2), "0-0")])], ["talossani on"], 1)
+    out, plan = featurize(nbest, FeaturePlan.of("morpheme_weight"), resources=Resources(bitext=Bitext(bitext)))
+    src, tgt = ["talos", "+sani", "on"], ["queen", "+ly", "king"]
+    for name, e, f, pairs in (
+        ("morph.tgt|src", tgt, src, [(e, f) for f, e in cut]),
+        ("morph.src|tgt", src, tgt, [(f, e) for f, e in cut]),
+    ):
+        t = {key: p for key, p in naive_model1(pairs).items() if p >= 0.001}
+        expected = sum(math.log(max(sum(t.get((w, g), 0.0) for g in [None, *f]) / (len(f) + 1), 1e-4)) for w in e)
+        assert out.global_column(name)[0] == pytest.approx(expected, rel=1e-3)
+    again = featurize(nbest, FeaturePlan.from_json(plan.to_json(), "plan"))[0]  # without the text
+    assert np.array_equal(again.X, out.X)
 
 
 def test_without_references_there_is_nothing_to_teach() -> None:

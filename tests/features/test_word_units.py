@@ -44,22 +44,6 @@ def columns(nbest: NBest, template: str, resources: Resources = ALIKE) -> dict[s
     return {name: out.X[out.unit_idx, j] for j, name in enumerate(out.unit_names) if name != "one"}
 
 
-def test_marks_of_words() -> None:
-    found = columns(words([["NATO in 1949 , well-known o'clock ж"]]), "word")
-    expected = {
-        "word.letters": [4, 2, 4, 1, 10, 7, 1],
-        "word.upper": [1, 0, 1, 0, 0, 0, 0],
-        "word.title": [1, 0, 0, 0, 0, 0, 0],
-        "word.digit": [0, 0, 1, 0, 0, 0, 0],
-        "word.punct": [0, 0, 0, 1, 0, 0, 0],
-        "word.hyphen": [0, 0, 0, 0, 1, 0, 0],
-        "word.apostrophe": [0, 0, 0, 0, 0, 1, 0],
-        "word.foreign": [0, 0, 0, 0, 0, 0, 1],
-    }
-    for name, values in expected.items():
-        assert found[name].tolist() == values, name
-
-
 def test_frequencies_are_of_references() -> None:
     dev = words([["a a b", "z z z z"], ["a c", "q"], ["b", "q"]])  # the references are a b, three times
     _, vocab = featurize(dev, FeaturePlan.of("frequency", TEMPLATES))
@@ -69,18 +53,6 @@ def test_frequencies_are_of_references() -> None:
     assert row["freq.log"] == pytest.approx([log(4), 0.0])
     assert row["freq.unknown"] == [0, 1]
     assert row["freq.top10"] == [1, 0]
-
-
-def test_places_and_repeats() -> None:
-    nbest = words([["a b a b b"]])
-    place, repeat = columns(nbest, "place"), columns(nbest, "repeat")
-    assert place["place.first"].tolist() == [1, 0, 0, 0, 0]
-    assert place["place.last"].tolist() == [0, 0, 0, 0, 1]
-    assert place["place.fifth3"].tolist() == [0, 0, 1, 0, 0]
-    assert repeat["repeat.at_once"].tolist() == [0, 0, 0, 0, 1]
-    assert repeat["repeat.before"].tolist() == [0, 0, 1, 1, 1]
-    assert repeat["repeat.bigram"].tolist() == [0, 0, 0, 1, 0]
-    assert repeat["repeat.times"].tolist() == [0, 0, 1, 1, 2]
 
 
 def test_a_slot_by_hand() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boostfeat.core.text import split_words
-from boostfeat.formats.bar_kernel import find_marks, hash_bytes, put_bytes, put_words, read_number, same_bytes
+from boostfeat.formats.bar_kernel import hash_bytes, put_bytes, put_words, read_number, same_bytes
 
 pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:overflow encountered")]  # of hashes, run as Python
 
@@ -70,28 +70,6 @@ def test_one_byte_decides(n):
         assert same_bytes(a, i, raw(bytes(other)), j, n) == (not 0 <= k < n)
 
 
-def naive_hash(data: bytes, h1: int, h2: int) -> tuple[int, int]:
-    """As the kernel's: the length, then eight bytes a step (the first is the lowest), then the rest (the last is the lowest)."""
-
-    def mix(h: int, word: int, factor: int) -> int:
-        h = (h ^ word) * factor % 2**64
-        return h ^ (h >> 32)
-
-    one, two = 0xFF51AFD7ED558CCD, 0x9E3779B97F4A7C15
-    whole = len(data) // 8 * 8
-    words = [int.from_bytes(data[k : k + 8], "little") for k in range(0, whole, 8)] + [int.from_bytes(data[whole:], "big")]
-    h1 = mix(h1, len(data), one)
-    for word in words:
-        h1, h2 = mix(h1, word, one), mix(h2, word, two)
-    return h1, h2
-
-
-@pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 9, 15, 16, 17, 31])
-def test_hashes(n):
-    found = hash_bytes(raw(TEXT), 4, 4 + n, np.uint64(11), np.uint64(2**63 + 5))
-    assert tuple(map(int, found)) == naive_hash(TEXT[4 : 4 + n], 11, 2**63 + 5)
-
-
 TEXTS = ["", " ", "a", " a", "a ", "a b", "\ta\t \tb  cd ", "a|b\nc", "\u00a0 \u00e4", "  x  "]
 
 
@@ -106,18 +84,6 @@ def test_words_with_single_blanks_between_them(text):
     assert (end, n, out[3:end].tobytes()) == (3 + len(joined), len(words), joined)
     assert (out[:3] == 7).all()
     assert (out[end:] == 7).all()
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.sampled_from([10, 124, 32, 65, 0, 200, 11, 125, 123, 2]), max_size=60))
-def test_marks_are_found(raw):
-    """Against numpy. Neighbours of the marks (11, 123, 125) and bytes from 80 on are what tricks with words go wrong on."""
-    buf = np.array(raw, np.uint8)
-    ends, bars = np.empty(len(buf), np.int64), np.empty(len(buf), np.int64)
-    words = np.append(buf, np.full(-len(buf) % 8, 10, np.uint8)).view(np.uint64)  # what is behind the text is none of it
-    n_ends, n_bars = find_marks(buf, words, ends, bars)
-    assert ends[:n_ends].tolist() == np.flatnonzero(buf == 10).tolist()
-    assert bars[:n_bars].tolist() == np.flatnonzero(buf == 124).tolist()
 
 
 @settings(max_examples=100, deadline=None)

@@ -26,7 +26,6 @@ from boostfeat.formats.bar_lines import BarLines
 from boostfeat.formats.importing import Corpus, import_corpus
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.nbest import NBest
-from boostfeat.lists.store import write_store
 
 WRITTEN = ("moses", "moses-enriched", "jsonl")  # by us
 COMPRESS = {
@@ -129,16 +128,6 @@ def test_minus_zero_is_zero_for_both(tmp_path, monkeypatch, format):
         assert (found.score == 0).all()
         assert not np.signbit(found.score).any()
         assert not np.signbit(found.units.score[~np.isnan(found.units.score)]).any()
-
-
-@pytest.mark.parametrize("format", WRITTEN)
-def test_threads_give_the_same_bytes(tmp_path, format):
-    path = tmp_path / "list"
-    path.write_bytes(text_of(some_lists(), format))
-    for threads in (1, 2, 5):
-        write_store(read(path, format, threads=threads), tmp_path / f"{threads}.nbest")
-    stores = {(tmp_path / f"{threads}.nbest").read_bytes() for threads in (1, 2, 5)}
-    assert len(stores) == 1
 
 
 PLAIN = "{} ||| a b ||| lm= -1 tm= 2 3 ||| -4 ||| 0=0 1-2=1 ||| 0-0 2-1\n"

@@ -1,10 +1,9 @@
-"""Objects of transformers, CTranslate2 and vLLM as lists. Where transformers is installed, its own models make them."""
+"""Objects of transformers, CTranslate2 and vLLM as lists. Where these are installed, their own models and classes make them."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from math import inf
 from types import SimpleNamespace as Object
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 import boostfeat
 from boostfeat import from_ctranslate2, from_transformers, from_vllm
 from boostfeat.core.errors import InputError
-from boostfeat.formats.bridges import _warn_of_other_beams
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.nbest import NBest
 
@@ -194,21 +192,106 @@ def test_ctranslate2() -> None:
         from_ctranslate2(results, scores=[*scores, scores[0]])
 
 
-def test_vllm() -> None:
+def translator(folder: Any) -> Any:
+    """A model of CTranslate2 of one layer, with random weights."""
+    ct2 = pytest.importorskip("ctranslate2", reason="the package ctranslate2 is not installed")
+    specs = pytest.importorskip("ctranslate2.specs", reason="ctranslate2's converters do not work here")
+    rng, d, words = np.random.default_rng(0), 8, ["<blank>", "<unk>", "<s>", "</s>", *(f"▁w{i}" for i in range(8)), *"abcdefgh"]
+
+    def random(*shape: int) -> np.ndarray:
+        return rng.normal(size=shape).astype(np.float32)
+
+    def layer(part: Any, *sizes: int) -> None:
+        part.weight, part.bias = random(*sizes), random(sizes[0])
+
+    def norm(part: Any) -> None:
+        part.gamma, part.beta = np.ones(d, np.float32), np.zeros(d, np.float32)
+
+    spec = specs.TransformerSpec.from_config((1, 1), 2)
+    for side in (spec.encoder, spec.decoder):
+        embeddings = side.embeddings[0] if side is spec.encoder else side.embeddings
+        embeddings.weight, side.position_encodings.encodings = random(len(words), d), random(64, d)
+        norm(side.layer_norm)
+        own = side.layer[0]
+        for attention, outputs in ((own.self_attention, (3 * d, d)), (getattr(own, "attention", None), (d, 2 * d, d))):
+            if attention is not None:
+                norm(attention.layer_norm)
+                for part, n in zip(attention.linear, outputs, strict=True):
+                    layer(part, n, d)
+        norm(own.ffn.layer_norm)
+        layer(own.ffn.linear_0, 16, d)
+        layer(own.ffn.linear_1, d, 16)
+    layer(spec.decoder.projection, len(words), d)
+    spec.decoder.projection.bias[1:4] = -20, -20, 6  # no unknown words or beginnings, and ends
+    spec.register_source_vocabulary(words)
+    spec.register_target_vocabulary(words)
+    spec.validate()
+    spec.optimize()
+    spec.save(str(folder))
+    return ct2.Translator(str(folder))
+
+
+def test_a_model_of_ctranslate2(tmp_path: Any) -> None:
+    """Σ log p over the number of tokens, its length penalty of 1, is the score that it gives."""
+    model, sources = translator(tmp_path), [["▁w1", "a"], ["▁w3"]]
+    how = {"beam_size": 4, "num_hypotheses": 3, "return_scores": True, "return_attention": True}
+    how |= {"min_decoding_length": 0, "max_decoding_length": 20}  # the end is possible at once, as it is to score_batch
+    results = model.translate_batch(sources, **how, length_penalty=1.0)
+    pairs = [(source, own) for source, result in zip(sources, results, strict=True) for own in result.hypotheses]
+    scores = model.score_batch([source for source, _ in pairs], [own for _, own in pairs])
+    nbest = from_ctranslate2(results, scores=scores, sources=["w1a", "w3"], quality=range(6))
+    assert np.diff(nbest.hyp_ptr).tolist() == [3, 3]
+    assert nbest.text.to_pylist() == ["".join(own).replace("▁", " ").strip() for _, own in pairs]
+    sums = nbest.global_column("logprob")
+    np.testing.assert_allclose(sums, [sum(one.log_probs) for one in scores], atol=1e-4)
+    ended = [k for k, (_, own) in enumerate(pairs) if len(own) < 20]
+    assert ended
+    penalised = [sums[k] / (len(pairs[k][1]) + 1) for k in ended]
+    np.testing.assert_allclose(nbest.global_column("DecoderScore")[ended], penalised, atol=1e-4)
+
+
+VLLM = ("recorded", "vllm", "vllm, flat")
+
+
+def vllm_classes(of: str) -> tuple[Any, Any, Any, Any]:
+    """Make a token's log-probability, those of a sample, a sample, and a request, by vLLM's own classes where it is installed."""
+    if of == "recorded":
+        return Object, list, Object, Object
+    own, outputs = (
+        pytest.importorskip(f"vllm.{module}", reason="the package vllm cannot be imported", exc_type=ImportError)
+        for module in ("logprobs", "outputs")
+    )
+
+    def flat(steps: list[Any]) -> Any:
+        found = own.FlatLogprobs()
+        for step in steps:
+            found.append(step)
+        return found
+
+    def request(**known: Any) -> Any:
+        return outputs.RequestOutput("id", prompt_token_ids=[], prompt_logprobs=None, finished=True, **known)
+
+    return own.Logprob, flat if "flat" in of else list, outputs.CompletionOutput, request
+
+
+@pytest.mark.parametrize("of", VLLM)
+def test_vllm(of: str) -> None:
+    token_class, steps_class, sample_class, request_class = vllm_classes(of)
+
     def step(token: int, text: str, value: float, *others: float) -> dict[int, Any]:
         return {
-            token: Object(logprob=value, rank=1, decoded_token=text),
-            **{99 + k: Object(logprob=v, rank=2, decoded_token="x") for k, v in enumerate(others)},
+            token: token_class(logprob=value, rank=1, decoded_token=text),
+            **{99 + k: token_class(logprob=v, rank=2, decoded_token="x") for k, v in enumerate(others)},
         }
 
-    ended = Object(
+    ended = sample_class(
         index=0, text=" the house", token_ids=[5, 6, 7, 2], cumulative_logprob=-1.75, finish_reason="stop",
-        logprobs=[step(5, " the", -0.25, -2.0), step(6, " ho", -0.5, -1.0), step(7, "use", -0.5, -3.0), step(2, "<|im_end|>", -0.5, -1.5)],
+        logprobs=steps_class([step(5, " the", -0.25, -2.0), step(6, " ho", -0.5, -1.0), step(7, "use", -0.5, -3.0),
+                              step(2, "<|im_end|>", -0.5, -1.5)]),
     )  # fmt: skip
-    cut = Object(
-        index=1, text=" a", token_ids=[8], cumulative_logprob=-1.0, finish_reason="length", logprobs=[step(8, " a", -1.0, -0.5)]
-    )
-    nbest = from_vllm([Object(prompt="p", outputs=[ended, cut])], refs=[["the house", "a house"]])
+    last = steps_class([step(8, " a", -1.0, -0.5)])
+    cut = sample_class(index=1, text=" a", token_ids=[8], cumulative_logprob=-1.0, finish_reason="length", logprobs=last)
+    nbest = from_vllm([request_class(prompt="p", outputs=[ended, cut])], refs=[["the house", "a house"]])
     assert nbest.text.to_pylist() == ["the house", "a"]
     assert texts_of_units(nbest) == ["the", "house", "</s>", "a"]
     np.testing.assert_allclose(nbest.global_column("logprob"), [-1.75, -1.0], atol=1e-4)
@@ -216,7 +299,7 @@ def test_vllm() -> None:
     assert nbest.global_column("Cut").tolist() == [0, 1]
     assert nbest.X[nbest.unit_idx[0], nbest.unit_names.index("logprob.margin")] == 1.75
     with pytest.raises(InputError, match="refs: expected one for each of 1 list, found 2"):
-        from_vllm([Object(prompt="p", outputs=[ended])], refs=["a", "b"])
+        from_vllm([request_class(prompt="p", outputs=[ended])], refs=["a", "b"])
 
 
 def test_scores_of_other_tokens_are_refused() -> None:
@@ -238,34 +321,3 @@ def test_bridges_import_none_of_these_packages() -> None:
         env={"PYTHONPATH": str(next(iter(boostfeat.__path__))) + "/..", "PATH": ""},
     )
     assert done.stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize(
-    ("penalties", "said"),
-    [
-        ((0.6, 0.6), None),
-        ((0.6, 0.64), None),
-        ((0.6, 0.66, 0.62), "from 0.60 to 0.66"),
-        ((-0.2, 0.2), "from -0.20 to 0.20"),
-        ((1.0,), None),
-        ((), None),
-    ],
-)
-def test_sums_that_are_no_scores(penalties, said):
-    """Σ log p = score · length^penalty with one penalty; sequences without scores, of one token, or of no finite sum tell nothing."""
-    rows = [([], [-0.5 * n**p] * 2 + [0.0] * (n - 2), {}, -1.0) for n, p in zip((3, 5, 9), penalties, strict=False)]
-    rows += [
-        ([], [-9.0], {}, -1.0),
-        ([], [-9.0, 0.0], {}, 0.0),
-        ([], [-9.0, 0.0], {}, float("nan")),
-        ([], [0.0, 0.0], {}, -1.0),
-        ([], [-inf, 0.0], {}, -1.0),
-    ]
-    warned: list[str] = []
-    _warn_of_other_beams(rows, ReadOptions(warn=warned.append))
-    if said is None:
-        assert warned == []
-    else:
-        n = len(penalties) + 2  # the last two of those above have a score and two tokens
-        expected = f"{n} sequences: Σ log p is length^penalty times sequences_scores for penalties {said}, which should be one: scores of tokens may be of other beams"
-        assert warned == [expected]

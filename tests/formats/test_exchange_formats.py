@@ -87,15 +87,7 @@ def test_hyporadise(tmp_path: Path, text: str) -> None:
     assert nbest.score.tolist() == [-0.5, -0.75, -0.25]
     assert of(nbest, 1) == {"Words": 4, "am_score": -0.75, "lm": 2, "Rank": 1, "First": 0}
     assert nbest.units.tgt.take(nbest.unit_idx).to_pylist() == [
-        "a",
-        "flight",
-        "to",
-        "dallas",
-        "a",
-        "fight",
-        "to",
-        "dallas",
-        "yes",
+        *("a", "flight", "to", "dallas", "a", "fight", "to", "dallas", "yes"),
     ]
     assert nbest.has_stats
 

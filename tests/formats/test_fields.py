@@ -19,7 +19,6 @@ from boostfeat.formats.fields import (
     sentence_id,
     split_fields,
 )
-from boostfeat.formats.sniffers import most_fields, most_lines, most_objects
 
 pytestmark = pytest.mark.quick
 REPAIR = "repair or remove this line"
@@ -137,42 +136,3 @@ def test_links_of_phrases(align, n_src, n_tgt, inside):
     else:
         expected = f"list:1: expected an alignment of links like 0-1{inside}, found {align!r}; {REPAIR}"
         assert refusal(check_links, align, "list:1", n_src=n_src, n_tgt=n_tgt) == expected
-
-
-@pytest.mark.parametrize(
-    ("head", "expected"),
-    [
-        ("y\nn\ny\n", True),
-        ("y\nn\n", False),
-        ("", False),
-        ("?\n", False),
-        ("?\n?\ny\n", True),
-        ("y", True),  # one line, cut or not
-        ("n\ny\ny", False),  # the last may have been cut
-        ("y\r\n \n\ny\nn\n", True),
-        ("y\n" * 10 + "n\n" * 10, False),
-        ("y\n" * 11 + "n\n" * 9 + "n\n" * 9, True),  # those behind the twentieth are not looked at
-        ("n\n" + "y\n" * 19, True),
-        ("\n" * 999 + "y\n", True),
-        ("\n" * 1000 + "y\n", False),
-    ],
-)
-def test_most_lines_decide(head, expected):
-    assert most_lines(head, {"y": True, "n": False, "?": None}.__getitem__) is expected
-
-
-def test_fields_of_most_lines_decide():
-    seen = []
-    assert most_fields("0 ||| a ||| b\n1|||c|||d ||| e\nx ||| a ||| b\n", lambda fields: seen.append(fields) or True)
-    assert seen == [["0", "a", "b"], ["1", "c", "d", "e"]]
-    for line in ("0 ||| a\n", "x ||| a ||| b\n", "\u0661 ||| a ||| b\n", " ||| a ||| b\n"):
-        assert not most_fields(line, lambda fields: True)
-
-
-@pytest.mark.parametrize(
-    ("own", "others", "expected"),
-    [(0, 0, False), (0, 1, False), (1, 0, True), (1, 1, True), (1, 2, False), (2, 2, True), (2, 3, False), (3, 4, False)],
-)
-def test_half_of_the_objects_decide(own, others, expected):
-    head = "".join(f"{obj}\n" for obj in ['{"a": 1}'] * own + ['{"b": {"a": 1}}'] * others)
-    assert most_objects(head, lambda keys: "a" in keys) is expected

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boostfeat.formats.mismatches import mismatches
+from boostfeat.formats.importing import mismatches
 from boostfeat.lists.store import read_store
 
 WORDS = [f"wé{k}" for k in range(400)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from boostfeat.formats.fields import (
-    block_fields,
     component,
     format_features,
     format_number,
@@ -14,22 +13,6 @@ from boostfeat.formats.fields import (
 )
 
 pytestmark = pytest.mark.quick
-
-
-@pytest.mark.parametrize(
-    ("block", "fields"),
-    [
-        ("0-1,wa=0-0 1-1 ,total=-0.5, LM0= 1", ("0-1", "0-0 1-1 ", "-0.5", " LM0= 1")),
-        ("0-1, wa=, total=2,", ("0-1", "", "2", "")),
-        ("0-1,total=2,LM0= 1, 2", ("0-1", "", "2", "LM0= 1, 2")),
-        ("0-1,LM0= 1", ("0-1", "", "", "LM0= 1")),
-        ("0-1,wa=0-0,LM0= 1", ("0-1", "0-0", "", "LM0= 1")),
-        ("0-1", ("0-1", "", "", "")),
-        ("", ("", "", "", "")),
-    ],
-)
-def test_what_a_block_holds(block, fields):
-    assert block_fields(block) == fields
 
 
 @pytest.mark.parametrize(

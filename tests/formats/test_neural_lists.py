@@ -128,15 +128,6 @@ def test_hard_alignment_gives_source_spans() -> None:
     assert soft.X[soft.unit_idx[0], soft.unit_names.index("Alignment.max")] == 0.727188
 
 
-def test_alignment_of_pieces_with_a_source_of_words_is_said(tmp_path: Path) -> None:
-    (tmp_path / "list").write_text("0 ||| a b ||| 0-0 3-1 ||| F0= -1 ||| -1\n")
-    said: list[str] = []
-    nbest = formats.read(tmp_path / "list", ReadOptions(source=["x y"], warn=said.append))
-    assert nbest.src_start.tolist() == [-1, -1]
-    assert "alignment to token 3 of a source of 2" in said[0]
-    assert nbest.global_column("Alignment.covered").tolist() == [2]
-
-
 def test_twice_rescored(tmp_path: Path) -> None:
     """As marian-scorer writes: what a model adds stands around the first field after the text."""
     line = "0 ||| a ||| WordScores= -3 -3 ||| WordScores= -2 -2 B= -6 ||| WordScores= -1 -1 A= -4 ||| F0= -2 ||| -1\n"
@@ -152,15 +143,6 @@ def test_first_scores_of_tokens_are_a_scorers(tmp_path: Path) -> None:
         "0 ||| a ||| WordScores= -3 -3 ||| F0= -2 B= -6 ||| -1\n0 ||| b ||| WordScores= -3 -3 ||| F0= -2 B= -6 ||| -1\n"
     )
     assert formats.read(tmp_path / "list", STRICT).unit_names == ("B.WordScores", "Words")
-
-
-def test_models_with_other_pieces_are_said(tmp_path: Path) -> None:
-    (tmp_path / "list").write_text("0 ||| a ||| WordScores= -3 -3 -1 ||| WordScores= -1 -1 B= -7 ||| F0= -2 ||| -1\n")
-    said: list[str] = []
-    nbest = formats.read(tmp_path / "list", ReadOptions(warn=said.append))
-    assert said == [f"B.WordScores: 3 scores at {tmp_path}/list:1 where WordScores has 2: models with other pieces; "
-                    "kept as features of the hypothesis B.WordScores, B.WordScores.min, B.WordScores.Pieces"]  # fmt: skip
-    assert [nbest.global_column(n)[0] for n in ("B.WordScores", "B.WordScores.min", "B.WordScores.Pieces")] == [-7, -3, 3]
 
 
 def test_one_line_does_not_decide(tmp_path: Path) -> None:

@@ -194,6 +194,10 @@ def test_a_stream_is_a_list_a_line() -> None:
     assert [(one.ids.tolist(), one.text.to_pylist()) for one in found] == [([4], ["x"]), ([2], ["y z"])]
     with pytest.raises(FormatError, match=r"^stdin:1: boostfeat: expected 'nbest/1', found 'nbest/x'"):
         list(stream([b'{"boostfeat": "nbest/x", "unit_features": []}\n'], ReadOptions()))
+    with pytest.raises(
+        FormatError, match=r"^stdin:1: expected the key 'boostfeat', found none; the first line is a header, such as"
+    ):
+        list(stream([lines[3]], ReadOptions()))
     with pytest.raises(FormatError, match=r"^in:3: expected an object, found a list"):
         list(stream([lines[1], lines[3], b"[1]\n"], ReadOptions(), name="in"))
 

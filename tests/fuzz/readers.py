@@ -43,22 +43,21 @@ from boostfeat.features.clusters import read_clusters
 from boostfeat.features.feature_maker import FeatureMaker, with_plan
 from boostfeat.features.language_model import LanguageModel
 from boostfeat.features.lexicon import Bitext
-from boostfeat.features.phrase_table import read_phrase_counts
 from boostfeat.features.plan import Entry, FeaturePlan
-from boostfeat.features.registry import GIVEN
-from boostfeat.features.sets import TEMPLATES
+from boostfeat.features.registry import GIVEN, FromBitext
+from boostfeat.features.templates import TEMPLATES
 from boostfeat.formats import jsonl
 from boostfeat.formats.bar_lines import BarLines
 from boostfeat.formats.importing import read_other, read_tokens
 from boostfeat.formats.lines import read_systems
 from boostfeat.formats.moses.ini import Ini, read_weights
-from boostfeat.formats.moses.table_files import Entries, read_entries, spliced
+from boostfeat.formats.moses.table_files import Entries, read_entries, read_phrase_counts, spliced
 from boostfeat.lists.build import ReadOptions, attach, with_tokenizer
 from boostfeat.lists.joining import join_column, join_list, join_tokens
 from boostfeat.lists.nbest import NBest, strings
-from boostfeat.lists.number_files import read_numbers
 from boostfeat.lists.quality import join_qualities
 from boostfeat.lists.store import read_store, write_store
+from boostfeat.lists.tables import read_numbers
 from boostfeat.lists.words import parse_alignments
 from boostfeat.model.model import Model
 from boostfeat.model.model_file import pack, unpack
@@ -70,72 +69,15 @@ from boostfeat.search.decoder.output import collect
 from boostfeat.search.decoder.setup import read_setup
 from boostfeat.search.decoder.system import PhraseSystem, read_phrase_table, with_reordering
 from boostfeat.search.graphs.graph_files import read_graphs
-from boostfeat.search.graphs.rescoring import EdgeScorer, RescoreOptions, rescored_lists
+from boostfeat.search.graphs.rescoring import EdgeScorer, kbest_lists
 from boostfeat.search.loop import driver
 from boostfeat.search.loop.decoders import read_start, write_ini
 from boostfeat.search.loop.driver import LoopFolder
 from boostfeat.search.loop.online import State
 from boostfeat.tuners.base import Groups
 
+from . import samples as made
 from .mutate import BINARY, JSON, TEXT, VALUE, Mutation
-from .samples import (
-    ARPA,
-    BROWN,
-    CDEC,
-    CDEC_WEIGHTS,
-    COUNTED_LINES,
-    ENRICHED,
-    ESPNET,
-    ESPNET_SCORES,
-    FAIRSEQ,
-    FOREST,
-    GRAPH_INI,
-    GROUPS,
-    HYPERGRAPH,
-    HYPORADISE,
-    INI,
-    INLINE,
-    JOINED,
-    JOINED_COLUMN,
-    JOINED_JSON,
-    JOINED_LIST,
-    JOSHUA,
-    JSONL,
-    JSONL_DENSE,
-    KEPT_FIT,
-    KEPT_LOOP,
-    KEPT_SYSTEM,
-    LINES,
-    MARIAN,
-    MARIAN_PIECES,
-    MARIAN_PLAIN,
-    MARIAN_RESCORED,
-    MKCLS,
-    MLM_SCORING,
-    MODEL,
-    NUMBERS,
-    NUMBERS_JSON,
-    NUMBERS_TSV,
-    OPENAI,
-    OSGX,
-    PHRASAL,
-    PLAIN,
-    PLF,
-    RATIO_JSON,
-    RATIO_TSV,
-    REORDERING,
-    RUN,
-    SLF,
-    SOCKEYE,
-    SPARSE,
-    TABBED,
-    TABLE,
-    TEMPLATES_TOML,
-    TOKENS_JSON,
-    TRAVATAR,
-    VOSK,
-    WEIGHTS,
-)
 
 REAL = Path(os.environ.get("BOOSTFEAT_REAL_DATA", Path(__file__).parents[3] / "shared" / "real"))
 OPTIONS = ReadOptions(size=8, warn=lambda message: None)
@@ -335,14 +277,8 @@ def read_search_graph(path: str) -> NBest:
 def read_any_graphs(path: str) -> NBest:
     """As rescore does: by their content, and the best paths under a model."""
     graphs = read_graphs([path], OPTIONS)
-    return rescored_lists(
-        graphs,
-        EdgeScorer(Model({**WEIGHTS, "core_0": 1.0, "lattice": 1.0, "acoustic": 1.0})),
-        RescoreOptions(4),
-        source=None,
-        refs=[],
-        name=path,
-    )
+    scorer = EdgeScorer(Model({**made.WEIGHTS, "core_0": 1.0, "lattice": 1.0, "acoustic": 1.0}))
+    return kbest_lists(graphs, scorer, ReadOptions(size=4))
 
 
 def espnet_reader(part: str, sample: str) -> Reader:
@@ -362,7 +298,7 @@ def espnet_reader(part: str, sample: str) -> Reader:
     return Reader(text(sample), read, good_list)
 
 
-ESPNET_FOLDER = {f"{k}best_recog": {"text": ESPNET, "score": ESPNET_SCORES} for k in (1, 2)}
+ESPNET_FOLDER = {f"{k}best_recog": {"text": made.ESPNET, "score": made.ESPNET_SCORES} for k in (1, 2)}
 
 
 def joined(put: Callable[..., NBest], read: Callable[[str], Any], *samples: str) -> Reader:
@@ -380,7 +316,7 @@ def named_graph(path: str) -> NBest:
     """A graph whose values are named by an ini, which is the input."""
     graph = os.path.join(os.path.dirname(path), "graph")
     if not os.path.exists(graph):
-        Path(graph).write_text(OSGX)
+        Path(graph).write_text(made.OSGX)
     return formats.read(graph, ReadOptions(size=8, names=tuple(Ini.read(path).score_names())), format="moses-osgx")
 
 
@@ -406,7 +342,7 @@ def systems_of(path: str) -> NBest:
     """The outputs of two systems, one of them the input."""
     other = os.path.join(os.path.dirname(path), "other")
     if not os.path.exists(other):
-        Path(other).write_text(LINES)
+        Path(other).write_text(made.LINES)
     return read_systems([f"a={path}", f"b={other}"], OPTIONS)
 
 
@@ -445,7 +381,8 @@ def plans_of(nbest: NBest, *names: str) -> list[bytes]:
 
 def reranked_plan() -> list[bytes]:
     """Plans of all the templates that are computed unit by unit or list by list."""
-    return plans_of(reranked_list(), *(name for name, template in TEMPLATES.items() if not set(template.reads) & set(GIVEN)))
+    given = (set(template.reads) & set(GIVEN) or isinstance(template.learn, FromBitext) for template in TEMPLATES.values())
+    return plans_of(reranked_list(), *(name for name, is_given in zip(TEMPLATES, given, strict=True) if not is_given))
 
 
 @cache
@@ -517,7 +454,7 @@ def agreed(fast: NBest | InputError, slow: NBest | InputError) -> NBest:
 
 def store_samples() -> list[bytes]:
     path = Path(os.environ.get("TMPDIR", "/tmp")) / f"fuzz-sample-{os.getpid()}"
-    lists = [generated(sentences=1), attach(formats_read_text(PLAIN), source=None, refs=[["a b", "", "c"]], name="x")]
+    lists = [generated(sentences=1), attach(formats_read_text(made.PLAIN), source=None, refs=[["a b", "", "c"]], name="x")]
     out = []
     try:
         for nbest in lists:
@@ -552,7 +489,9 @@ def compressed(compress: Callable[[bytes], bytes]) -> Reader:
     def read(path: str) -> bytes:
         return read_bytes(path) + b"".join(read_chunks(path))
 
-    return Reader(lambda: [compress(LINES.encode() * 3), compress(PLAIN.encode()), compress(b"")], read, mutations=BINARY)
+    return Reader(
+        lambda: [compress(made.LINES.encode() * 3), compress(made.PLAIN.encode()), compress(b"")], read, mutations=BINARY
+    )
 
 
 def online_state() -> list[bytes]:
@@ -586,7 +525,7 @@ def of_run(file: str, obj: Any) -> Reader:
         folder = Path(path).parent
         if not (folder / "test.nbest").exists():
             write_store(generated(), folder / "test.nbest")
-            for name, whole in {**RUN, "results.json": RUN["results.json"][-1:]}.items():  # one system will do
+            for name, whole in {**made.RUN, "results.json": made.RUN["results.json"][-1:]}.items():  # one system will do
                 if name != file:
                     (folder / name).write_text(json.dumps(whole))
         with swapped(Model, "load", model), swapped(run, "read_store", test):
@@ -598,10 +537,10 @@ def of_run(file: str, obj: Any) -> Reader:
 def kept_fit(path: str) -> Fitted | None:
     """A fit in a comparison's folder: where it is damaged, it is made again."""
     kept = KeptFits(Path(path).parent)
-    link = kept.folder / f"{key_of(KEPT_FIT['made_from'])}{SUFFIX}"
+    link = kept.folder / f"{key_of(made.KEPT_FIT['made_from'])}{SUFFIX}"
     if not link.exists():
         link.symlink_to(path)
-    return kept.find(KEPT_FIT["made_from"])
+    return kept.find(made.KEPT_FIT["made_from"])
 
 
 def kept_system(path: str) -> dict[str, Any] | None:
@@ -624,64 +563,64 @@ def kept_loop(path: str) -> None:
 
 READERS: dict[str, Reader] = {
     "moses": Reader(
-        lambda: [PLAIN.encode(), INLINE.encode(), written("moses")], read_twice("moses"), good_list, real="moses-tests/*/*nbest*"
+        lambda: [made.PLAIN.encode(), made.INLINE.encode(), written("moses")], read_twice("moses"), good_list, real="moses-tests/*/*nbest*"
     ),
     "moses-enriched": Reader(
-        lambda: [ENRICHED.encode(), written("moses-enriched")], read_twice("moses-enriched"), good_list, real="fi-en/*enriched.xz"
+        lambda: [made.ENRICHED.encode(), written("moses-enriched")], read_twice("moses-enriched"), good_list, real="fi-en/*enriched.xz"
     ),
-    "cdec": a_list("cdec", CDEC),
-    "joshua": a_list("joshua", JOSHUA),
-    "phrasal": a_list("phrasal", PHRASAL, real="phrasal/*.test"),
-    "travatar": a_list("travatar", TRAVATAR),
-    "marian": a_list("marian", MARIAN, MARIAN_RESCORED, MARIAN_PIECES, MARIAN_PLAIN, real="marian/*.txt"),
+    "cdec": a_list("cdec", made.CDEC),
+    "joshua": a_list("joshua", made.JOSHUA),
+    "phrasal": a_list("phrasal", made.PHRASAL, real="phrasal/*.test"),
+    "travatar": a_list("travatar", made.TRAVATAR),
+    "marian": a_list("marian", made.MARIAN, made.MARIAN_RESCORED, made.MARIAN_PIECES, made.MARIAN_PLAIN, real="marian/*.txt"),
     "marian-tokens": a_list(
-        "marian", MARIAN, MARIAN_RESCORED, MARIAN_PIECES,
+        "marian", made.MARIAN, made.MARIAN_RESCORED, made.MARIAN_PIECES,
         options=ReadOptions(size=8, units="token", source=["das haus"] * 2, warn=lambda message: None),
     ),
-    "marian-spm": a_list("marian", MARIAN_PIECES, MARIAN_PLAIN, options=ReadOptions(subwords="spm", warn=lambda message: None)),
-    "fairseq": a_list("fairseq", FAIRSEQ),
-    "hyporadise": a_list("hyporadise", HYPORADISE, mutations=VALUE),
-    "mlm-scoring": a_list("mlm-scoring", MLM_SCORING, mutations=VALUE),
-    "sockeye": a_list("sockeye", SOCKEYE, mutations=VALUE),
-    "vosk": a_list("vosk", VOSK, mutations=VALUE),
-    "openai": a_list("openai", OPENAI, mutations=VALUE),
-    "lines-list": a_list("lines", TABBED, COUNTED_LINES, options=ReadOptions(n=2, warn=lambda message: None)),
-    "opennmt": a_list("opennmt", LINES, COUNTED_LINES, options=ReadOptions(n=1, warn=lambda message: None)),
-    "nemo": a_list("nemo", TABBED, options=ReadOptions(n=2, units="token", warn=lambda message: None)),
-    "lines-counts": Reader(text("2\n1\n0\n"), beside("list", LINES, lambda path, own: formats.read(own, ReadOptions(counts=path), format="lines")), good_list),
+    "marian-spm": a_list("marian", made.MARIAN_PIECES, made.MARIAN_PLAIN, options=ReadOptions(subwords="spm", warn=lambda message: None)),
+    "fairseq": a_list("fairseq", made.FAIRSEQ),
+    "hyporadise": a_list("hyporadise", made.HYPORADISE, mutations=VALUE),
+    "mlm-scoring": a_list("mlm-scoring", made.MLM_SCORING, mutations=VALUE),
+    "sockeye": a_list("sockeye", made.SOCKEYE, mutations=VALUE),
+    "vosk": a_list("vosk", made.VOSK, mutations=VALUE),
+    "openai": a_list("openai", made.OPENAI, mutations=VALUE),
+    "lines-list": a_list("lines", made.TABBED, made.COUNTED_LINES, options=ReadOptions(n=2, warn=lambda message: None)),
+    "opennmt": a_list("opennmt", made.LINES, made.COUNTED_LINES, options=ReadOptions(n=1, warn=lambda message: None)),
+    "nemo": a_list("nemo", made.TABBED, options=ReadOptions(n=2, units="token", warn=lambda message: None)),
+    "lines-counts": Reader(text("2\n1\n0\n"), beside("list", made.LINES, lambda path, own: formats.read(own, ReadOptions(counts=path), format="lines")), good_list),
     "lines-scores": Reader(
-        text(NUMBERS, JOINED_COLUMN), beside("list", LINES, lambda path, own: formats.read(own, ReadOptions(n=1, scores=(path,)), format="lines")), good_list, VALUE
+        text(made.NUMBERS, made.JOINED_COLUMN), beside("list", made.LINES, lambda path, own: formats.read(own, ReadOptions(n=1, scores=(path,)), format="lines")), good_list, VALUE
     ),
-    "systems": Reader(text(LINES), systems_of, good_list),
-    "espnet": espnet_reader("text", ESPNET),
-    "espnet-scores": espnet_reader("score", ESPNET_SCORES),
-    "join-column": joined(join_column, read_numbers, NUMBERS, JOINED_COLUMN),
-    "join-tokens": joined(join_tokens, read_tokens, JOINED, JOINED_JSON),
-    "join-list": joined(join_list, lambda path: read_other(path, threads=1, warn=lambda message: None), JOINED_LIST),
-    "quality": Reader(text(NUMBERS, "1 2\n3 4\n0 1\n"), lambda path: join_qualities(joined_to(), [f"q={path}"], ["q"]), good_list, VALUE),
-    "numbers": Reader(text(NUMBERS, NUMBERS_TSV, NUMBERS_JSON), read_numbers, lambda found: good_numbers(dict(enumerate(found.values))), VALUE),
-    "numbers-column": Reader(text(RATIO_TSV, RATIO_JSON), lambda path: read_numbers(f"{path}:x,y"), mutations=VALUE),
-    "numbers-of-tokens": Reader(text(NUMBERS, "1 2\n\n-3 4 5\n", TOKENS_JSON), read_tokens, mutations=VALUE),
-    "jsonl": Reader(lambda: [JSONL.encode(), JSONL_DENSE.encode(), written("jsonl")], lambda path: jsonl.read(path, OPTIONS), good_list, VALUE),
-    "auto": a_list("auto", PLAIN, ENRICHED, CDEC, JOSHUA, PHRASAL, TRAVATAR, MARIAN, MARIAN_PLAIN, FAIRSEQ, JSONL, OSGX, HYPORADISE, SOCKEYE, PLF, SLF, mutations=JSON),
-    "moses-osgx": Reader(text(OSGX), read_search_graph, good_list, real="fi-en/sg.*.osgx.xz"),
-    "moses-osgx-named": a_list("moses-osgx", OSGX, options=ReadOptions(size=8, names=("LM0", "d", "TM0_0"), warn=lambda message: None)),
+    "systems": Reader(text(made.LINES), systems_of, good_list),
+    "espnet": espnet_reader("text", made.ESPNET),
+    "espnet-scores": espnet_reader("score", made.ESPNET_SCORES),
+    "join-column": joined(join_column, read_numbers, made.NUMBERS, made.JOINED_COLUMN),
+    "join-tokens": joined(join_tokens, read_tokens, made.JOINED, made.JOINED_JSON),
+    "join-list": joined(join_list, lambda path: read_other(path, threads=1, warn=lambda message: None), made.JOINED_LIST),
+    "quality": Reader(text(made.NUMBERS, "1 2\n3 4\n0 1\n"), lambda path: join_qualities(joined_to(), [f"q={path}"], ["q"]), good_list, VALUE),
+    "numbers": Reader(text(made.NUMBERS, made.NUMBERS_TSV, made.NUMBERS_JSON), read_numbers, lambda found: good_numbers(dict(enumerate(found.values))), VALUE),
+    "numbers-column": Reader(text(made.RATIO_TSV, made.RATIO_JSON), lambda path: read_numbers(f"{path}:x,y"), mutations=VALUE),
+    "numbers-of-tokens": Reader(text(made.NUMBERS, "1 2\n\n-3 4 5\n", made.TOKENS_JSON), read_tokens, mutations=VALUE),
+    "jsonl": Reader(lambda: [made.JSONL.encode(), made.JSONL_DENSE.encode(), written("jsonl")], lambda path: jsonl.read(path, OPTIONS), good_list, VALUE),
+    "auto": a_list("auto", made.PLAIN, made.ENRICHED, made.CDEC, made.JOSHUA, made.PHRASAL, made.TRAVATAR, made.MARIAN, made.MARIAN_PLAIN, made.FAIRSEQ, made.JSONL, made.OSGX, made.HYPORADISE, made.SOCKEYE, made.PLF, made.SLF, mutations=JSON),
+    "moses-osgx": Reader(text(made.OSGX), read_search_graph, good_list, real="fi-en/sg.*.osgx.xz"),
+    "moses-osgx-named": a_list("moses-osgx", made.OSGX, options=ReadOptions(size=8, names=("LM0", "d", "TM0_0"), warn=lambda message: None)),
     "moses-hypergraph": a_list(
-        "moses-hypergraph", HYPERGRAPH, options=ReadOptions(size=8, weights=WEIGHTS),
+        "moses-hypergraph", made.HYPERGRAPH, options=ReadOptions(size=8, weights=made.WEIGHTS),
     ),
-    "cdec-forest": a_list("cdec-forest", FOREST, options=ReadOptions(size=8, weights=WEIGHTS), file="3.json", mutations=JSON),
-    "plf": a_list("plf", PLF, real="lattices/*.plf.*"),
-    "htk-slf": a_list("htk-slf", SLF),
-    "plf-files": Reader(text(PLF), counted_twice, good_list),
-    "htk-slf-files": Reader(text(SLF), counted_twice, good_list),
-    "stream": Reader(lambda: [JSONL.encode(), written("jsonl")], streamed, lambda found: list(map(good_columns, found)), VALUE),
+    "cdec-forest": a_list("cdec-forest", made.FOREST, options=ReadOptions(size=8, weights=made.WEIGHTS), file="3.json", mutations=JSON),
+    "plf": a_list("plf", made.PLF, real="lattices/*.plf.*"),
+    "htk-slf": a_list("htk-slf", made.SLF),
+    "plf-files": Reader(text(made.PLF), counted_twice, good_list),
+    "htk-slf-files": Reader(text(made.SLF), counted_twice, good_list),
+    "stream": Reader(lambda: [made.JSONL.encode(), written("jsonl")], streamed, lambda found: list(map(good_columns, found)), VALUE),
     "references": Reader(text("das ist\nja\n", "the house .\n\n"), with_references, good_columns),
     "store": Reader(store_samples, read_store, good_store, BINARY),
-    "graphs": Reader(text(OSGX, HYPERGRAPH, FOREST, PLF, SLF), read_any_graphs, good_list, JSON, name="graph.3"),
+    "graphs": Reader(text(made.OSGX, made.HYPERGRAPH, made.FOREST, made.PLF, made.SLF), read_any_graphs, good_list, JSON, name="graph.3"),
     "model": Reader(
         lambda: [
-            *(json.dumps(MODEL, indent=k).encode() for k in (None, 1)),
-            json.dumps({**MODEL, "boostfeat": "model/2", "features": pack(VOCAB.to_json())}).encode(),
+            *(json.dumps(made.MODEL, indent=k).encode() for k in (None, 1)),
+            json.dumps({**made.MODEL, "boostfeat": "model/2", "features": pack(VOCAB.to_json())}).encode(),
         ],
         edited_model,
         good_model,
@@ -696,42 +635,42 @@ READERS: dict[str, Reader] = {
     "vocab": Reader(lambda: [json.dumps(VOCAB.to_json()).encode()], FeaturePlan.load, lambda vocab: writable(vocab.to_json()), VALUE),
     "searched-plan": Reader(searched_plan, search_with, good_scores, VALUE),
     "reranked-plan": Reader(reranked_plan, rerank_with, lambda scores: writable(scores.tolist()), VALUE),
-    "templates-toml": Reader(text(TEMPLATES_TOML), lambda path: FeaturePlan.of(path, TEMPLATES), name="input.toml"),
-    "groups-toml": Reader(text(GROUPS), Groups.load, lambda groups: groups.frozen(("LM0", "TM0_1"))),
-    "start": Reader(text(INI, SPARSE, CDEC_WEIGHTS, json.dumps(MODEL)), read_start, good_model, JSON),
-    "weights": Reader(text(SPARSE, CDEC_WEIGHTS), lambda path: read_weights([path]), good_numbers),
-    "setup": Reader(text(INI), read_setup, lambda ini: good_numbers(ini.weights), real="fi-en/moses.ini"),
-    "ini": Reader(text(INI), Ini.read, good_ini, real="fi-en/moses.ini"),
-    "loop-ini": Reader(text(INI), ini_of_loop, good_ini, real="fi-en/moses.ini"),
-    "export-ini": Reader(text(INI), ini_of_export, good_ini, real="fi-en/moses.ini"),
-    "graph-names": Reader(text(GRAPH_INI), named_graph, good_list, real="fi-en/moses.ini"),
-    "arpa": Reader(text(ARPA), LanguageModel.load, lambda lm: lm.score("this is is x")),
+    "templates-toml": Reader(text(made.TEMPLATES_TOML), lambda path: FeaturePlan.of(path, TEMPLATES), name="input.toml"),
+    "groups-toml": Reader(text(made.GROUPS), Groups.load, lambda groups: groups.frozen(("LM0", "TM0_1"))),
+    "start": Reader(text(made.INI, made.SPARSE, made.CDEC_WEIGHTS, json.dumps(made.MODEL)), read_start, good_model, JSON),
+    "weights": Reader(text(made.SPARSE, made.CDEC_WEIGHTS), lambda path: read_weights([path]), good_numbers),
+    "setup": Reader(text(made.INI), read_setup, lambda ini: good_numbers(ini.weights), real="fi-en/moses.ini"),
+    "ini": Reader(text(made.INI), Ini.read, good_ini, real="fi-en/moses.ini"),
+    "loop-ini": Reader(text(made.INI), ini_of_loop, good_ini, real="fi-en/moses.ini"),
+    "export-ini": Reader(text(made.INI), ini_of_export, good_ini, real="fi-en/moses.ini"),
+    "graph-names": Reader(text(made.GRAPH_INI), named_graph, good_list, real="fi-en/moses.ini"),
+    "arpa": Reader(text(made.ARPA), LanguageModel.load, lambda lm: lm.score("this is is x")),
     "phrase-table": Reader(
-        text(TABLE), lambda path: (read_phrase_table(path), read_phrase_table(path, ["das haus"])), real="fi-en/system/phrase*.xz"
+        text(made.TABLE), lambda path: (read_phrase_table(path), read_phrase_table(path, ["das haus"])), real="fi-en/system/phrase*.xz"
     ),
-    "table-entries": Reader(text(TABLE), lambda path: list(read_entries(path)), good_entries, real="fi-en/system/phrase*.xz"),
+    "table-entries": Reader(text(made.TABLE), lambda path: list(read_entries(path)), good_entries, real="fi-en/system/phrase*.xz"),
     "reordering-table": Reader(
-        text(REORDERING), beside("table", TABLE, lambda path, table: with_reordering(read_phrase_table(table), path)),
+        text(made.REORDERING), beside("table", made.TABLE, lambda path, table: with_reordering(read_phrase_table(table), path)),
         real="fi-en/system/reord*.xz",
     ),
     "phrase-counts": Reader(
-        text(TABLE), lambda path: read_phrase_counts(path, COUNTED.units), good_numbers, real="fi-en/system/phrase*.xz"
+        text(made.TABLE), lambda path: read_phrase_counts(path, COUNTED.units), good_numbers, real="fi-en/system/phrase*.xz"
     ),
-    "clusters": Reader(text(MKCLS, BROWN), read_clusters),
-    "lexicon": Reader(text(LINES), beside("other", LINES, Bitext.read)),
+    "clusters": Reader(text(made.MKCLS, made.BROWN), read_clusters),
+    "lexicon": Reader(text(made.LINES), beside("other", made.LINES, Bitext.read)),
     "links": Reader(text("0-0 1-1 3-2\n\n0-0\n"), lambda path: parse_alignments(strings([line for _, line in read_lines(path)]))),
-    "lines": Reader(text(LINES), lambda path: list(read_lines(path))),
+    "lines": Reader(text(made.LINES), lambda path: list(read_lines(path))),
     "gz": compressed(lambda data: gzip.compress(data, mtime=0)),
     "xz": compressed(lzma.compress),
     "bz2": compressed(bz2.compress),
     "zst": compressed(zstandard.ZstdCompressor(write_checksum=True).compress),
-    **{f"run-{Path(file).stem}": of_run(file, obj) for file, obj in RUN.items() if file != "model.json"},
+    **{f"run-{Path(file).stem}": of_run(file, obj) for file, obj in made.RUN.items() if file != "model.json"},
     "resume-json": Reader(
-        lambda: [json.dumps(RUN["config.json"]).encode()], lambda path: read_json(Path(path)), lambda found: writable(list(found or {})), VALUE
+        lambda: [json.dumps(made.RUN["config.json"]).encode()], lambda path: read_json(Path(path)), lambda found: writable(list(found or {})), VALUE
     ),
-    "kept-fit": Reader(lambda: [json.dumps(KEPT_FIT).encode()], kept_fit, mutations=VALUE),
-    "kept-system": Reader(lambda: [json.dumps(KEPT_SYSTEM).encode()], kept_system, lambda found: writable(found), VALUE),
-    "kept-loop": Reader(lambda: [json.dumps(KEPT_LOOP).encode()], kept_loop, mutations=VALUE, name="config.json"),
+    "kept-fit": Reader(lambda: [json.dumps(made.KEPT_FIT).encode()], kept_fit, mutations=VALUE),
+    "kept-system": Reader(lambda: [json.dumps(made.KEPT_SYSTEM).encode()], kept_system, lambda found: writable(found), VALUE),
+    "kept-loop": Reader(lambda: [json.dumps(made.KEPT_LOOP).encode()], kept_loop, mutations=VALUE, name="config.json"),
     "online-state": Reader(online_state, lambda path: State.load(Path(path), STATE), mutations=BINARY),
 }  # fmt: skip
 STATE = State.new(np.zeros(3), 2)

@@ -16,7 +16,7 @@ from strategies import build, containers, plain, quick
 from boostfeat import __version__
 from boostfeat.core.errors import InputError
 from boostfeat.lists.build import HypRecord, attach
-from boostfeat.lists.choices import Scorer, best_choice, chosen_stats, decoder_choice, first_choice, mean_score, oracle_choice
+from boostfeat.lists.choices import Scorer, best_choice, decoder_choice, first_choice, mean_score, oracle_choice
 from boostfeat.lists.merging import concat
 from boostfeat.lists.nbest import NBest
 from boostfeat.metrics.bleu import sentence_bleu
@@ -122,11 +122,6 @@ def test_rows_of_hypotheses_that_take_time_are_kept(monkeypatch: pytest.MonkeyPa
     np.testing.assert_array_equal(scorer.rows_of(some, "ter"), kept["ter"])
 
 
-def test_lists_without_references_are_refused() -> None:
-    with pytest.raises(InputError, match="bleu: expected a list with references, found one without; import it with -r"):
-        Scorer(build([HypRecord(0, "a", "list")])).score(np.array([0]), "bleu")
-
-
 def test_a_gap_without_any_reference_scores_as_nothing() -> None:
     """A list with references of its own, given only a source: the sentence it skips has neither."""
     own = attach(build([HypRecord(0, "a b c d", "list")]), source=None, refs=[["a b c d"]], name="test")
@@ -174,22 +169,12 @@ def test_mean_bleu_is_bleu_of_mean_counts(nb: NBest) -> None:
     assert mean_score(nb) == pytest.approx(expected, rel=1e-9)
 
 
-def test_chosen_statistics_of_an_empty_list() -> None:
-    """sacrebleu's closest reference to an empty line is the shortest."""
-    assert chosen_stats(NB, np.array([0, -1, 3]))[1].tolist() == [0, 0, 0, 0, 0, 1]
-
-
 def test_the_decoders_choice_is_what_it_scores_highest() -> None:
     """In a list of which some scores are missing, the first one; other lists do not matter to it."""
     scores = {0: (1.0, 3.0), 1: (1.0, np.nan), 2: (2.0, 1.0)}
     nbest = build([HypRecord(s, "a", "here", score) for s, own in scores.items() for score in own])
     assert decoder_choice(nbest).tolist() == [1, 2, 4]
     assert decoder_choice(nbest.take(np.array([0, 2]))).tolist() == [1, 2]
-
-
-def test_oracle_prefers_the_better_translation() -> None:
-    assert oracle_choice(NB).tolist() == [0, -1, 3]
-    assert mean_score(NB) < Scorer(NB).score(oracle_choice(NB), "bleu").score
 
 
 # -- names ------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 import zstandard
 
-from boostfeat import InputError, NBest, read_store
+from boostfeat import InputError, NBest, import_lists, read_store
 
 ROWS = [
     {"prompt": "wer ?", "answer": 'he "is"\nhere', "lp": -1.5, "length": 3, "reward": 0.25, "by": "a", "refs": ["he is"]},
@@ -72,7 +72,16 @@ def test_files_are_read_as_frames_are(name: str, tmp_path: Path, boostfeat: Call
     assert "columns that are not read: by" in said
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert read_store(tmp_path / "x.nbest") == NBest.from_records(ROWS, **NAMED)
+        assert read_store(tmp_path / "x.nbest") == NBest.from_records(ROWS, **NAMED) == import_lists(tmp_path / name, **NAMED)
+
+
+def test_a_table_without_its_columns_is_told_what_to_name(tmp_path: Path) -> None:
+    write_csv(tmp_path / "a.csv", ",")
+    with pytest.raises(InputError, match=r"found 'prompt,answer.*; a table needs --group COLUMN and --text COLUMN; name them$"):
+        import_lists(tmp_path / "a.csv")
+    (tmp_path / "list").write_text("0 ||| a ||| x= 1 ||| 1\n")
+    with pytest.raises(InputError, match="--quality reward: expected NAME=FILE, found no name or no file"):
+        import_lists(tmp_path / "list", quality="reward")
 
 
 def test_columns_or_files_of_sources_and_references(tmp_path: Path, boostfeat: Callable[..., tuple[int, str, str]]) -> None:

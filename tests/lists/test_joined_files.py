@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import re
 from dataclasses import replace
@@ -20,13 +19,12 @@ from boostfeat.core.errors import InputError
 from boostfeat.core.printed_numbers import EXACT, Precision
 from boostfeat.formats.importing import read_other
 from boostfeat.lists.build import ReadOptions
-from boostfeat.lists.choices import decoder_choice, texts
 from boostfeat.lists.joining import join_column
 from boostfeat.lists.nbest import NBest, Qualities, strings
-from boostfeat.lists.number_files import Numbers, read_numbers, read_rows
 from boostfeat.lists.precision import KEY, precision_of, with_derived
 from boostfeat.lists.quality import choosing_metric, default_metric, join_qualities, join_quality
 from boostfeat.lists.store import write_store
+from boostfeat.lists.tables import Numbers, read_numbers, read_rows
 
 pytestmark = pytest.mark.quick
 
@@ -157,17 +155,6 @@ def test_lines_of_other_lengths(tmp_path: Path, text: str, line: int, found: str
     )
 
 
-def test_the_place_of_a_number_of_two_columns(tmp_path: Path) -> None:
-    (tmp_path / "numbers").write_text("1 2\n3 4\n5 6\n7 nan\n")
-    with pytest.raises(
-        InputError, match="numbers: row 4: expected a finite number for denominator, found 'nan'; repair the file"
-    ):
-        read_numbers(str(tmp_path / "numbers"))
-    (tmp_path / "numbers").write_text("1 2\n3 -4\n5 -6\n")
-    with pytest.raises(InputError, match=r"numbers: row 2: expected a denominator of 0 or more, found -4.0; repair the file"):
-        read_numbers(str(tmp_path / "numbers"))
-
-
 def test_tables_of_text(tmp_path: Path) -> None:
     (tmp_path / "numbers").write_bytes(b"mt\tq\r\na b\t1\r\nc\t-2\r\n")
     found = read_numbers(f"{tmp_path}/numbers:q")
@@ -219,31 +206,10 @@ def test_containers_that_contradict_themselves(nbest: NBest) -> None:
         replace(nbest, sparse_names=strings(["f"]))
 
 
-def test_choices_by_hand(nbest: NBest) -> None:
-    assert decoder_choice(nbest).tolist() == [1]
-    assert decoder_choice(replace(nbest, score=np.full(2, np.nan))).tolist() == [0]
-    assert texts(nbest, np.array([1])) == ["b"]
-    assert texts(nbest, np.array([-1])) == [""]
-
-
 def test_another_list_may_be_a_store(nbest: NBest, tmp_path: Path) -> None:
     write_store(nbest, tmp_path / "list.nbest")
     for name in ("list", "list.nbest"):
         assert read_other(str(tmp_path / name), threads=1, warn=pytest.fail) == nbest
-
-
-def test_numbers_beside_texts_are_those_of_most_lines(tmp_path: Path) -> None:
-    """Of 6 lines 3 have a number behind a tab: they are words. Of 5 lines 3: the others are wrong."""
-    lines = ["a\t1", "b\t2", "c\t3", "d\tx", "e\ty", "f\tz"]
-    options = ReadOptions(n=1)
-    (tmp_path / "lines").write_text("\n".join(lines) + "\n")
-    assert formats.read(tmp_path / "lines", options, format="lines").text.to_pylist() == [x.replace("\t", " ") for x in lines]
-    (tmp_path / "lines").write_text("\n".join(lines[:5]) + "\n")
-    with pytest.raises(InputError, match="lines:4: expected 1 number beside the text and a tab, as most lines have, found"):
-        formats.read(tmp_path / "lines", options, format="lines")
-    (tmp_path / "lines").write_text("\n".join(lines[:3]) + "\n")
-    found = formats.read(tmp_path / "lines", options, format="lines")
-    assert (found.text.to_pylist(), found.score.tolist()) == (["a", "b", "c"], [1.0, 2.0, 3.0])
 
 
 def test_features_that_were_derived_keep_their_precision(nbest: NBest) -> None:
@@ -255,9 +221,3 @@ def test_features_that_were_derived_keep_their_precision(nbest: NBest) -> None:
     assert precision_of(again, ["g", "h"]) == [coarse, EXACT]
     bare = replace(nbest, meta={})  # as of release 0.1: it is looked at
     assert json.loads(with_derived(bare, {"g": coarse})[KEY])["g"] == [0.25, 0]
-
-
-def test_json_lines_round_trip_numbers(nbest: NBest) -> None:
-    stream = io.BytesIO()
-    formats.write(nbest, stream, format="jsonl")
-    assert b'"score":-2.0' in stream.getvalue()

@@ -10,10 +10,9 @@ import pytest
 from strategies import build
 
 from boostfeat.core.printed_numbers import EXACT, Precision
-from boostfeat.lists import precision
 from boostfeat.lists.build import HypRecord, UnitRecord
 from boostfeat.lists.nbest import NBest
-from boostfeat.lists.precision import KEY, _largest, _some, precision_of, with_derived, with_precision
+from boostfeat.lists.precision import KEY, precision_of, with_derived, with_precision
 
 pytestmark = pytest.mark.quick
 
@@ -24,21 +23,6 @@ def the_list() -> NBest:
     rows = [[UnitRecord({"fixed": round(float(v), 4), "digits": float(f"{-v / 7:.6g}"), "whole": float(k)}) for v in rng.uniform(1, 90, 1 + k % 3)]
             for k in range(5)]  # fmt: skip
     return build([HypRecord(k // 2, "a b c", f"h{k}", units=own) for k, own in enumerate(rows)])
-
-
-def test_positions_are_spread_over_all(monkeypatch):
-    monkeypatch.setattr(precision, "SAMPLE", 3)
-    assert [_some(n).tolist() for n in (0, 1, 2, 3, 4, 7)] == [[], [0], [0, 1], [0, 1, 2], [0, 1, 3], [0, 3, 6]]
-
-
-@pytest.mark.parametrize("size", [1, 2, 5, 9])
-def test_the_largest_sums_of_some_hypotheses(monkeypatch, size):
-    """Without their signs, whatever the chunks."""
-    monkeypatch.setattr(precision, "CHUNK", size)
-    nbest = the_list()
-    for hyps in (np.arange(5), np.array([0, 3])):
-        assert _largest(nbest, hyps).tolist() == np.abs(nbest.global_features[hyps]).max(axis=0).tolist()
-    assert _largest(nbest, np.arange(0)).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_what_a_list_tells_is_kept(monkeypatch):

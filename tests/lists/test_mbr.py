@@ -11,7 +11,6 @@ import pytest
 import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interpreting import interpreted
 from search_here import search
 from strategies import build
 from synthetic import SyntheticOptions, synthetic_nbest
@@ -22,7 +21,7 @@ from boostfeat.core.errors import InputError
 from boostfeat.formats import read
 from boostfeat.lists.build import HypRecord, ReadOptions, attach
 from boostfeat.lists.choices import Scorer, best_choice
-from boostfeat.lists.mbr import _ones, expected_gains, mbr_choice, mbr_gains
+from boostfeat.lists.mbr import expected_gains, mbr_choice, mbr_gains
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.words import tokenise
 from boostfeat.metrics.bleu import sentence_bleu
@@ -43,13 +42,6 @@ def naive_gains(texts: list[str], p: np.ndarray) -> np.ndarray:
             length, ref_len, *rest = bleu._extract_corpus_statistics([hyp], [[ref]])[0]
             out[a] += p[b] * sentence_bleu(np.array([*rest[:4], length, ref_len]))
     return out
-
-
-def test_bits_are_counted():
-    rng = np.random.default_rng(0)
-    with interpreted():
-        for value in [0, 1, 1 << 63, 2**64 - 1, 0x5555555555555555, 0xF0F0F0F0F0F0F0F0, *rng.integers(0, 2**63, 50).tolist()]:
-            assert int(_ones(np.uint64(value))) == value.bit_count()
 
 
 def test_sentences_of_more_words_than_bits():
@@ -178,3 +170,15 @@ def test_any_metric_of_texts(gain, dev):
 def test_a_metric_of_no_texts_is_refused(dev):
     with pytest.raises(InputError, match="by bleu-ter: expected a metric that compares two texts"):
         mbr_gains(dev, np.zeros(dev.n_hyps), gain="bleu-ter")
+
+
+def test_lists_too_long_for_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the longest they are compared; the message has the numbers."""
+    monkeypatch.setattr("boostfeat.lists.mbr.LONGEST", 2)
+    for n in (2, 3):
+        nbest = build([HypRecord(0, "a", "here", -float(k)) for k in range(n)])
+        if n == 2:
+            assert mbr_choice(nbest, nbest.score).tolist() == [0]
+        else:
+            with pytest.raises(InputError, match=r"expected lists of at most 2 hypotheses, .* found one of 3; import fewer"):
+                mbr_choice(nbest, nbest.score)

@@ -558,6 +558,21 @@ def test_blocks_of_sentences_are_runs_of_neighbours() -> None:
     assert all(sorted([*train, *held_out]) == list(range(7)) for train, held_out in folds)
 
 
+@pytest.mark.parametrize("column", ["source", "refs"])
+def test_copies_of_a_sentence_are_in_one_fold(column: str) -> None:
+    """By their sources, or by their references where there are no sources; sentences without either are no copies."""
+    nb = synthetic_nbest(SyntheticOptions(sentences=9, hyps=3), seed=0)
+    texts = ["a", "b", "c", "a", "", "d", "", "b", "a"]
+    nb = replace(nb, source=strings(texts if column == "source" else [""] * 9))
+    if column == "refs":
+        nb = replace(nb, refs=strings(texts))
+    folds = nb.blocks_of_sentences(3)
+    assert nb.n_repeats == 3
+    assert sorted(s for _, held_out in folds for s in held_out) == list(range(9))
+    for train, held_out in folds:
+        assert not {texts[s] for s in train if texts[s]} & {texts[s] for s in held_out}
+
+
 @quick
 @given(containers(), st.data())
 def test_a_run_of_sentences_is_what_its_sentences_are(nb: NBest, data: st.DataObject) -> None:

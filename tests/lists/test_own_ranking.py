@@ -32,13 +32,6 @@ def marian(tmp_path) -> NBest:
     return read(tmp_path / "list", ReadOptions())
 
 
-def test_neural_lists_have_their_score_and_their_length_as_features(marian):
-    """The normalised score that Marian ranks by, the words and the pieces."""
-    assert {"DecoderScore", "Words", "Pieces"} <= set(marian.global_names)
-    assert marian.global_column("DecoderScore") == pytest.approx(marian.score)
-    assert marian.global_column("Words").tolist() == [2.0] * 9
-
-
 def test_tuners_start_from_it(marian, dev):
     features = Features.of(marian)
     start = features.start(None)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boostfeat.lists.nbest import strings
-from boostfeat.lists.pieces import _byte_letters, has_marks, join_pieces, scheme_of_lines, words_at
+from boostfeat.lists.pieces import has_marks, join_pieces, scheme_of_lines, words_at
 from boostfeat.lists.words import tokenise
 
 JOINED = {  # scheme: pieces, words, pieces of each
@@ -91,15 +91,6 @@ def test_characters_as_plain_python_finds_them() -> None:
         owner = [k for k, word in enumerate(words) for _ in word]
         starts = [len("".join(parts[:k])) for k in range(len(parts))]
         assert words_at(parts, words) == [owner[at] if at < len(owner) else len(words) - 1 for at in starts]
-
-
-def test_letters_of_bytes() -> None:
-    """GPT-2's table: blanks, controls and half of the upper ones are letters from U+0100 on, in their order; the others themselves."""
-    letters = _byte_letters()
-    assert sorted(letters.values()) == [bytes([b]) for b in range(256)]
-    known = {"!": 0x21, "~": 0x7E, "¡": 0xA1, "¬": 0xAC, "®": 0xAE, "ÿ": 0xFF}  # themselves
-    known |= {"Ā": 0x00, "Ċ": 0x0A, "Ġ": 0x20, "ġ": 0x7F, "Ģ": 0x80, "ł": 0xA0, "Ń": 0xAD}
-    assert {c: letters[c][0] for c in known} == known
 
 
 @pytest.mark.parametrize("mark", ["▁", "@@", "##", "Ġ"])

@@ -8,10 +8,8 @@ import io
 import json
 import lzma
 import os
-import random
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -23,10 +21,10 @@ import pytest
 from hypothesis import given
 from strategies import build, containers, plain, quick
 
-from boostfeat.core.errors import FormatError, InputError
+from boostfeat.core.errors import FormatError
 from boostfeat.lists.build import HypRecord, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, Qualities
-from boostfeat.lists.store import VERSION, _source, read_store, write_store
+from boostfeat.lists.store import VERSION, read_store, write_store
 from boostfeat.model.model import Model
 
 
@@ -70,11 +68,6 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, nb: NBest) -> None
     assert plain(again[::-1]) == plain(nb)[::-1]  # what was mapped can be worked with
 
 
-def test_the_same_container_is_the_same_bytes(path: Path, tmp_path: Path) -> None:
-    write_store(read_store(path), tmp_path / "again")
-    assert (tmp_path / "again").read_bytes() == path.read_bytes()
-
-
 @pytest.mark.parametrize("ending", ["gz", "xz", "bz2", "zst"])
 def test_compressed_stores(tmp_path: Path, path: Path, ending: str) -> None:
     """A store is an input like any other: compressed by hand, or by the name it is written to."""
@@ -100,16 +93,6 @@ def test_standard_input_and_output(path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert not Path("-").exists()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(out.getvalue())))
     assert read_store("-") == NB
-
-
-@pytest.mark.parametrize("name", [b"\xff.nbest", b"new\nline.nbest", b"-o.nbest"])
-def test_names_that_are_no_text(path: Path, tmp_path: Path, name: bytes) -> None:
-    """A file may be called what no UTF-8 text is: names are bytes."""
-    named = tmp_path / os.fsdecode(name)
-    write_store(read_store(path), named)
-    assert name in os.listdir(os.fsencode(tmp_path))
-    assert named.read_bytes() == path.read_bytes()
-    assert plain(read_store(named)) == plain(read_store(path))
 
 
 def test_a_pipe_with_a_name(path: Path, tmp_path: Path) -> None:
@@ -173,38 +156,6 @@ def test_reading_copies_nothing(path: Path) -> None:
 
 
 # -- bad files --------------------------------------------------------------------------------------------------------
-
-
-def outcome(path: Path) -> str:
-    """error, or which container; anything but a FormatError of one line is a bug."""
-    try:
-        nb = read_store(path)
-    except FormatError as error:
-        message = str(error)
-        return "error" if message.startswith(str(path)) and "\n" not in message else message
-    plain(nb)
-    assert nb.global_features.shape[0] == nb.global_sparse.shape[0] == nb.n_hyps
-    return "same" if nb == NB else "other"
-
-
-def test_truncation_at_any_length(path: Path) -> None:
-    data = path.read_bytes()
-    for size in [*range(0, len(data), 211), len(data) - 7, len(data) - 1]:
-        path.write_bytes(data[:size])
-        assert outcome(path) == "error"
-
-
-def test_flipped_bits(path: Path) -> None:
-    """A valid container or an error: no crash, no other exception, however the offsets lie."""
-    data, rng, seen = path.read_bytes(), random.Random(5), Counter[str]()
-    for _ in range(400):
-        damaged = bytearray(data)
-        for _ in range(rng.choice([1, 1, 4])):
-            damaged[rng.randrange(len(data))] ^= rng.choice([1, 2, 4, 8, 16, 32, 64, 128, 255])
-        path.write_bytes(damaged)
-        seen[outcome(path)] += 1
-    assert seen.keys() == {"error", "same", "other"}
-    assert min(seen.values()) > 20  # each happens: structure, padding, values
 
 
 def arrow_file(path: Path, table: pa.Table) -> None:
@@ -272,28 +223,7 @@ def test_other_files_are_refused(path: Path, spoil: Callable[[Path], object], me
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("absent", "expected a file, found none; check the path"), (".", "expected a file, found a folder; name the files in it")],
-)
-def test_paths_that_cannot_be_read(tmp_path: Path, name: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        read_store(tmp_path / name)
-
-
 # -- writing ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_failed_write_keeps_the_old_store(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise RuntimeError("killed")
-
-    before = path.read_bytes()
-    monkeypatch.setattr(pa.ipc.RecordBatchFileWriter, "write_batch", fail)
-    with pytest.raises(RuntimeError, match="killed"):
-        write_store(NB[:1], path)
-    assert path.read_bytes() == before
-    assert [p.name for p in path.parent.iterdir()] == [path.name]
 
 
 def test_a_store_can_be_replaced_while_it_is_open(path: Path) -> None:
@@ -303,17 +233,6 @@ def test_a_store_can_be_replaced_while_it_is_open(path: Path) -> None:
     assert read_store(path) == NB[:1]
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
-def test_a_full_disk_is_one_line() -> None:
-    with pytest.raises(InputError, match=r"/dev/full: cannot write: .*; free some space or choose another output"):
-        write_store(NB, "/dev/full")
-
-
-def test_folders_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="expected an existing folder"):
-        write_store(NB, tmp_path / "no" / "out.nbest")
-
-
 @pytest.mark.parametrize("target", ["/dev/null", "-"])
 def test_a_store_can_be_written_to_what_has_no_position(target, boostfeat, tmp_path, monkeypatch):
     (tmp_path / "list").write_text("0 ||| a b ||| lm= 1 ||| 2\n")
@@ -321,25 +240,6 @@ def test_a_store_can_be_written_to_what_has_no_position(target, boostfeat, tmp_p
     with open("/dev/null", "wb") as nowhere:
         found = subprocess.run(command, stdout=nowhere, stderr=subprocess.PIPE, text=True, timeout=120)
     assert (found.returncode, found.stderr.count(" -> ")) == (0, 1)
-
-
-def test_a_store_from_a_pipe_is_the_store(tmp_path):
-    (tmp_path / "list").write_text("0 ||| a b ||| lm= 1 ||| 2\n")
-    command = [sys.executable, "-m", "boostfeat", "import", str(tmp_path / "list"), "-q", "-o"]
-    subprocess.run([*command, str(tmp_path / "list.nbest")], check=True, timeout=120)
-    piped = subprocess.run([*command, "-"], check=True, stdout=subprocess.PIPE, timeout=120).stdout
-    assert piped == (tmp_path / "list.nbest").read_bytes()
-
-
-def test_a_store_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever its name; what is compressed is read into memory."""
-    monkeypatch.chdir(tmp_path)
-    write_store(build([HypRecord(0, "a", "h")]), "a.nbest")
-    for name in ("a.nbest", "+", "~"):
-        Path(name).write_bytes(Path("a.nbest").read_bytes())
-        assert isinstance(_source(name), pa.MemoryMappedFile)
-    Path("a.gz").write_bytes(gzip.compress(Path("a.nbest").read_bytes()))
-    assert isinstance(_source("a.gz"), pa.BufferReader)
 
 
 @pytest.mark.parametrize(

@@ -55,11 +55,6 @@ def test_fewer_scores_than_tokens_are_refused_and_one_more_is_of_the_end():
     assert nbest.global_column("Words").tolist() == [2.0]
 
 
-def test_at_most_so_many_are_kept():
-    nbest, _ = built(*(hyp("a", -float(k)) for k in range(4)), size=3)
-    assert nbest.n_hyps == 3
-
-
 def test_pieces_are_joined_and_their_scores_summed():
     nbest, notes = built(hyp("▁a b ▁c", -1.0, -3.0, -0.5, -0.25))
     assert (notes, nbest.text.to_pylist(), nbest.units.tgt.to_pylist()) == ([], ["ab c"], ["ab", "c", "</s>"])

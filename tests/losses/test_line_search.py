@@ -23,6 +23,10 @@ LOSS = PairwiseLogLoss(sample_pairs(HYP_PTR, GAINS, PairOptions(draws=100, keep=
 SCORES, DIRECTION = np.random.default_rng(1).normal(size=(2, N)) * 2
 
 
+def log_loss(scores, direction):
+    return LOSS.at(scores).along(direction).at
+
+
 def expected_gain(scores, direction):
     """Ψ = -Σ_s E[gain], E under a softmax over each list; Ψ' = -Σ Cov(gain, d), Ψ'' = -Σ E[(gain - E gain)(d - E d)²]"""
 
@@ -51,7 +55,7 @@ def counted(ray):
 @pytest.mark.parametrize("start", [0.0, -40.0, 1e6])
 def test_finds_the_minimum_of_a_convex_loss(l2, start):
     """scipy's Brent compares values, so it is good to √eps only; the slope at our answer says the rest."""
-    ray = counted(LOSS.ray(SCORES, DIRECTION))
+    ray = counted(log_loss(SCORES, DIRECTION))
     rho = minimise_ray(ray, l2=l2, start=start)
     assert ray.calls < 60
     assert rho == pytest.approx(minimize_scalar(lambda r: ray(r)[0] + l2 / 2 * r * r).x, rel=1e-5, abs=1e-7)
@@ -59,7 +63,7 @@ def test_finds_the_minimum_of_a_convex_loss(l2, start):
     assert abs(first + l2 * rho) < 1e-6 * (second + l2)
 
 
-@pytest.mark.parametrize("ray_of", [LOSS.ray, expected_gain], ids=["convex", "not convex"])
+@pytest.mark.parametrize("ray_of", [log_loss, expected_gain], ids=["convex", "not convex"])
 @pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
 def test_the_scale_of_the_direction_does_not_matter(ray_of, size):
     want = minimise_ray(ray_of(SCORES, DIRECTION), l2=0.1)
@@ -115,7 +119,7 @@ def test_always_ends(name):
 @pytest.mark.parametrize("size", [2.0**-40, 2.0**40])
 def test_a_multiple_of_the_loss_gives_the_same(size):
     """Bit by bit, and it ends as early: a power of two only shifts exponents."""
-    ray = LOSS.ray(SCORES, DIRECTION)
+    ray = log_loss(SCORES, DIRECTION)
     seen, again = [], []
     minimise_ray(lambda r: (seen.append(r), ray(r))[1], l2=0.5)
     minimise_ray(lambda r: (again.append(r), tuple(size * v for v in ray(r)))[1], l2=0.5 * size)

@@ -46,7 +46,7 @@ def test_four_references_and_corpus_score(order: int) -> None:
     first = [(hyps[:1], refs) for hyps, refs in lists if hyps]
     oracle = sacrebleu.CHRF(word_order=order)
     score = oracle.corpus_score([h[0] for h, _ in first], [[r[k] for _, r in first] for k in range(4)]).score
-    assert 100 * chrf(chrf_stats(**columns(first), word_order=order).sum(axis=0)) == score
+    assert 100 * chrf(chrf_stats(columns(first), word_order=order).sum(axis=0)) == score
     assert rows.shape[1] == 18 + 3 * order
 
 
@@ -64,7 +64,7 @@ def test_many_real_lists(real: Path, order: int) -> None:
 def check(lists: list[List], order: int) -> np.ndarray:
     """Rows and the scores of hypotheses equal sacrebleu's, to the last bit."""
     oracle = sacrebleu.CHRF(word_order=order)
-    rows = chrf_stats(**columns(lists), word_order=order)
+    rows = chrf_stats(columns(lists), word_order=order)
     np.testing.assert_array_equal(rows, sacrebleu_rows(oracle, lists).reshape(rows.shape))
     scores = 100 * chrf(rows)
     assert scores.tolist() == [oracle._compute_score_from_stats(row).score for row in rows.tolist()]
@@ -76,17 +76,17 @@ def check(lists: list[List], order: int) -> np.ndarray:
 
 def test_threads_do_not_matter() -> None:
     lists = four_refs(sentences=40, size=5) * 4  # 160 sentences are 2 blocks
-    one, three = (chrf_stats(**columns(lists), word_order=2, threads=threads) for threads in (1, 3))
+    one, three = (chrf_stats(columns(lists), word_order=2, threads=threads) for threads in (1, 3))
     np.testing.assert_array_equal(one, three)
 
 
 def test_fractional_counts_are_allowed() -> None:
-    rows = chrf_stats(**columns([(["abcd", "abxd"], ["abcd"])]))
+    rows = chrf_stats(columns([(["abcd", "abxd"], ["abcd"])]))
     assert chrf(rows).min() < chrf(rows.mean(axis=0)) < chrf(rows).max()
 
 
 def test_refusals() -> None:
     with pytest.raises(ValueError, match="sentence 0: expected at least one reference, found none"):
-        chrf_stats(**columns([(["a"], [])]))
+        chrf_stats(columns([(["a"], [])]))
     with pytest.raises(ValueError, match="word_order: expected 0 to 6, found 7"):
-        chrf_stats(**columns([(["a"], ["a"])]), word_order=7)
+        chrf_stats(columns([(["a"], ["a"])]), word_order=7)

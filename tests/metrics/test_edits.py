@@ -49,7 +49,7 @@ def naive_row(hyp: str, refs: list[str], characters: bool) -> tuple[int, int]:
 @quick
 @given(lists_of(texts))
 def test_any_text(characters: bool, lists: list[List]) -> None:
-    rows = edit_stats(**columns(lists), characters=characters)
+    rows = edit_stats(columns(lists), characters=characters)
     assert list(map(tuple, rows.tolist())) == [naive_row(h, refs, characters) for h, refs in each(lists)]
 
 
@@ -58,7 +58,7 @@ def test_any_text(characters: bool, lists: list[List]) -> None:
 @given(long_texts, long_texts)
 def test_long_texts(characters: bool, hyp: str, ref: str) -> None:
     hyp, ref = (text if characters else " ".join(text.replace(" ", "d")) for text in (hyp, ref))
-    rows = edit_stats(**columns([([hyp], [ref])]), characters=characters)
+    rows = edit_stats(columns([([hyp], [ref])]), characters=characters)
     assert tuple(rows[0].tolist()) == naive_row(hyp, [ref], characters)
 
 
@@ -76,28 +76,28 @@ def test_long_texts(characters: bool, hyp: str, ref: str) -> None:
     ],
 )
 def test_reference_of_the_lowest_rate(hyp: str, refs: list[str], row: list[int]) -> None:
-    assert edit_stats(**columns([([hyp], refs)])).tolist() == [row]
+    assert edit_stats(columns([([hyp], refs)])).tolist() == [row]
 
 
 def test_rates_of_empty_references_are_jiwers() -> None:
     jiwer = pytest.importorskip("jiwer")
     cases = [("", ""), ("", "a b"), ("a", ""), ("a b", "a b c d e")]
-    rows = np.concatenate([edit_stats(**columns([([hyp], [ref])])) for ref, hyp in cases])
+    rows = np.concatenate([edit_stats(columns([([hyp], [ref])])) for ref, hyp in cases])
     assert error_rate(rows).tolist() == [jiwer.wer(ref, hyp) for ref, hyp in cases]
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_speech_lists(real: Path, name: str) -> None:
     lists = speech(real, name)
-    wer = edit_stats(**columns(lists))
-    first = columns(lists)["hyp_ptr"][:-1]
+    wer = edit_stats(columns(lists))
+    first = columns(lists).hyp_ptr[:-1]
     best = [a + int(np.argmin(wer[a:b, 0])) for a, b in zip(first, [*first[1:], len(wer)], strict=True)]
     found = [100 * float(error_rate(wer[chosen].sum(axis=0))) for chosen in (first, best)]
     assert found == pytest.approx(PUBLISHED[name], abs=0.005)  # printed with two digits
     jiwer = pytest.importorskip("jiwer")
     refs, hyps = [r for _, (r,) in lists], [hyps[0] for hyps, _ in lists]
     assert error_rate(wer[first].sum(axis=0)) == jiwer.wer(refs, hyps)
-    cer = edit_stats(**columns(lists), characters=True)
+    cer = edit_stats(columns(lists), characters=True)
     assert error_rate(cer[first].sum(axis=0)) == jiwer.cer(refs, hyps)
     some = slice(None, None, 25)
     pairs = each(lists)[some]
@@ -111,7 +111,7 @@ def test_every_hypothesis_of_speech_lists(real: Path, name: str) -> None:
     jiwer = pytest.importorskip("jiwer")
     lists = speech(real, name)
     for characters, rate in ((False, jiwer.wer), (True, jiwer.cer)):
-        rows = edit_stats(**columns(lists), characters=characters)
+        rows = edit_stats(columns(lists), characters=characters)
         assert error_rate(rows).tolist() == [rate(r, h) for h, (r,) in each(lists)]
 
 
@@ -123,13 +123,13 @@ def speech(real: Path, name: str) -> list[List]:
 @pytest.mark.parametrize("characters", UNITS)
 def test_threads_do_not_matter(characters: bool) -> None:
     lists = four_refs(sentences=40, size=5) * 4  # 160 sentences are 2 blocks
-    one, three = (edit_stats(**columns(lists), characters=characters, threads=threads) for threads in (1, 3))
+    one, three = (edit_stats(columns(lists), characters=characters, threads=threads) for threads in (1, 3))
     np.testing.assert_array_equal(one, three)
 
 
 def test_no_reference_at_all() -> None:
     with pytest.raises(ValueError, match="sentence 1: expected at least one reference, found none"):
-        edit_stats(**columns([(["a"], ["a"]), (["a"], [])]))
+        edit_stats(columns([(["a"], ["a"]), (["a"], [])]))
 
 
 @pytest.mark.parametrize("m", [1, 2, 63, 64, 65, 127, 128, 129])

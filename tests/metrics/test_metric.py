@@ -16,8 +16,8 @@ from boostfeat import __version__
 from boostfeat.core.errors import InputError
 from boostfeat.lists.nbest import NBest, Qualities
 from boostfeat.metrics.bleu import sentence_bleu
-from boostfeat.metrics.held_out import HeldOutRows
 from boostfeat.metrics.metric import METRICS, Bleu, Combination, SentenceBleu, metric_of, metrics_of, shown, tokenizer
+from boostfeat.metrics.significance import HeldOutRows
 from boostfeat.metrics.sums import BLEU, CHRF, EDITS, RATIO, STRICT, TER
 
 pytestmark = pytest.mark.quick

@@ -10,7 +10,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.lists.nbest import NBest, Qualities
 from boostfeat.metrics.metric import metric_of
-from boostfeat.metrics.sums import BLEU, CHRF, EDITS, RATIO, STRICT, TER, Recipe, add_row, context_gain, gain_of
+from boostfeat.metrics.sums import EDITS, RATIO, STRICT, TER, Recipe, add_row, context_gain, gain_of
 
 NAMES = ["bleu", "bleu-sbp", "bleu+1", "bleu+0.1", "chrf", "chrf++", "ter", "wer", "cer", "comet", "metricx", "bleu-ter",
          "0.3*chrf+0.1*metricx-wer"]  # fmt: skip
@@ -79,7 +79,6 @@ def test_references_of_no_length(kind, expected):
     """Of 3 of 4, 3 of 0 and 0 of 0; half of each, as the weight says."""
     recipe = Recipe.of([(0.5, kind, 2)], size=1)
     assert [gain_of(recipe, np.array(sums)) for sums in ([3.0, 4.0], [3.0, 0.0], [0.0, 0.0])] == [0.5 * x for x in expected]
-    assert (recipe.width, recipe.only_bleu) == (2, False)
+    assert recipe.width == 2
     both = Recipe.of([(1.0, STRICT, 11), (0.5, kind, 2)], size=9)
-    assert (both.start.tolist(), both.stop.tolist(), both.width, both.only_bleu) == ([0, 11], [11, 13], 13, False)
-    assert [Recipe.of([(1.0, k, 11)], size=9).only_bleu for k in (BLEU, STRICT, CHRF)] == [True, True, False]
+    assert (both.start.tolist(), both.stop.tolist(), both.width) == ([0, 11], [11, 13], 13)

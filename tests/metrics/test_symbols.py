@@ -8,14 +8,7 @@ import pyarrow as pa
 import pytest
 from metric_lists import columns
 
-from boostfeat.metrics.symbols import (
-    CHARACTERS,
-    LETTERS,
-    SEPARATED,
-    WORDS,
-    lower,
-    number_symbols,
-)
+from boostfeat.metrics.symbols import CHARACTERS, LETTERS, SEPARATED, WORDS, lower, number_symbols
 
 pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:overflow encountered")]  # of hashes, run as Python
 
@@ -49,7 +42,7 @@ SPLIT = {
 @pytest.mark.parametrize("kind", SPLIT)
 def test_symbols_are_numbered_by_the_references(kind):
     """In order of first appearance, sentence by sentence; -1 is in none of them."""
-    found = number_symbols(**columns(LISTS), kind=kind)
+    found = number_symbols(columns(LISTS), kind=kind)
     h = r = 0
     for s, (hyps, refs) in enumerate(LISTS):
         types: dict[str, int] = {}

@@ -12,11 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from metric_lists import List, columns, fi_en, four_refs, lists_of, quick, sacrebleu_rows, texts
 
-from boostfeat.metrics.ter import (
-    MOST_SHIFTS,
-    ter,
-    ter_stats,
-)
+from boostfeat.metrics.ter import MOST_SHIFTS, ter, ter_stats
 
 ORACLE = sacrebleu.TER()
 # Few words, many repeats; words that only one side has
@@ -64,7 +60,7 @@ EDGES: dict[str, List] = {
 
 @pytest.mark.parametrize("case", EDGES.values(), ids=EDGES)
 def test_edge_cases(case: List) -> None:
-    np.testing.assert_array_equal(ter_stats(**columns([case])), sacrebleu_rows(ORACLE, [case]))
+    np.testing.assert_array_equal(ter_stats(columns([case])), sacrebleu_rows(ORACLE, [case]))
 
 
 def test_the_case_of_too_many_candidates_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,13 +76,13 @@ def test_the_case_of_too_many_candidates_is_one(monkeypatch: pytest.MonkeyPatch)
 @quick
 @given(lists_of(repeats))
 def test_repeated_words(lists: list[List]) -> None:
-    np.testing.assert_array_equal(ter_stats(**columns(lists)), sacrebleu_rows(ORACLE, lists).reshape(-1, 2))
+    np.testing.assert_array_equal(ter_stats(columns(lists)), sacrebleu_rows(ORACLE, lists).reshape(-1, 2))
 
 
 @quick
 @given(lists_of(texts, most_refs=2))
 def test_any_text(lists: list[List]) -> None:
-    np.testing.assert_array_equal(ter_stats(**columns(lists)), sacrebleu_rows(ORACLE, lists).reshape(-1, 2))
+    np.testing.assert_array_equal(ter_stats(columns(lists)), sacrebleu_rows(ORACLE, lists).reshape(-1, 2))
 
 
 @pytest.mark.parametrize(("length", "types"), [(30, 12), (66, 66), (270, 300)])  # more than 64, than 256
@@ -96,12 +92,12 @@ def test_moved_blocks(length: int, types: int) -> None:
     moves = (1, 3) if length < 100 else (1,)
     refs = [many(words), many([*words[5:], "new"])][: len(moves)]
     case = [many(shuffled(words, k, rng)) for k in moves], refs
-    np.testing.assert_array_equal(ter_stats(**columns([case])), sacrebleu_rows(ORACLE, [case]))
+    np.testing.assert_array_equal(ter_stats(columns([case])), sacrebleu_rows(ORACLE, [case]))
 
 
 def test_four_references_and_corpus_score() -> None:
     lists = four_refs(sentences=12, size=8)
-    rows, expected = ter_stats(**columns(lists)), sacrebleu_rows(ORACLE, lists)
+    rows, expected = ter_stats(columns(lists)), sacrebleu_rows(ORACLE, lists)
     np.testing.assert_array_equal(rows, expected)
     # mean lengths are quarters: their sums are exact
     assert 100 * ter(rows.sum(axis=0)) == ORACLE._aggregate_and_compute(expected.tolist()).score
@@ -110,13 +106,13 @@ def test_four_references_and_corpus_score() -> None:
 
 def test_real_lists(real: Path) -> None:
     lists = fi_en(real, sentences=25, size=10)
-    np.testing.assert_array_equal(ter_stats(**columns(lists)), sacrebleu_rows(ORACLE, lists))
+    np.testing.assert_array_equal(ter_stats(columns(lists)), sacrebleu_rows(ORACLE, lists))
 
 
 @pytest.mark.slow
 def test_many_real_lists(real: Path) -> None:
     lists = fi_en(real, sentences=100, size=200)
-    np.testing.assert_array_equal(ter_stats(**columns(lists)), sacrebleu_rows(ORACLE, lists))
+    np.testing.assert_array_equal(ter_stats(columns(lists)), sacrebleu_rows(ORACLE, lists))
 
 
 def test_score_of_empty_references() -> None:
@@ -125,12 +121,12 @@ def test_score_of_empty_references() -> None:
 
 def test_threads_do_not_matter() -> None:
     lists = four_refs(sentences=40, size=5) * 4  # 160 sentences are 2 blocks
-    np.testing.assert_array_equal(ter_stats(**columns(lists)), ter_stats(**columns(lists), threads=3))
+    np.testing.assert_array_equal(ter_stats(columns(lists)), ter_stats(columns(lists), threads=3))
 
 
 def test_no_reference_at_all() -> None:
     with pytest.raises(ValueError, match="sentence 1: expected at least one reference, found none"):
-        ter_stats(**columns([(["a"], ["a"]), (["a"], [])]))
+        ter_stats(columns([(["a"], ["a"]), (["a"], [])]))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.boost_options import recipe
 from boostfeat.boosting.induce import induce
-from boostfeat.boosting.selection.calibration import _curve, calibration
+from boostfeat.boosting.selection.calibration import _curve, calibration, outcomes
 from boostfeat.cli import run
 from boostfeat.core.errors import InputError
 from boostfeat.formats.jsonl import write
@@ -23,9 +23,11 @@ from boostfeat.lists.choices import Scorer, best_choice, first_choice
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import write_store
 from boostfeat.metrics.metric import metric_of
+from boostfeat.model.chance import Chance
 from boostfeat.model.decision import CALIBRATION as KEY
 from boostfeat.model.decision import Calibration, careful_choice, least_margin, margins, ranks
 from boostfeat.model.model import Model
+from boostfeat.rerank.reranker import Reranker
 
 MODEL = Model({"f": 1.0}, config={"metric": "bleu"})
 
@@ -35,8 +37,10 @@ def calibrated(model: Model, select: NBest) -> Model:
     chosen, first, margin = margins(select, ranks(model.config, select, model.decision_function(select)))
     scorer = Scorer(select)
     metric = scorer.metric(str(model.config["metric"]))
-    learnt = calibration(metric, ours=scorer.rows(chosen, metric), theirs=scorer.rows(first, metric), margin=margin)
-    return model if learnt is None else replace(model, config={**model.config, KEY: asdict(learnt)})
+    ranked = ranks(model.config, select, model.decision_function(select))
+    rows = {"ours": scorer.rows(chosen, metric), "theirs": scorer.rows(first, metric)}
+    learnt = calibration(metric, **rows, margin=margin, parts=[outcomes(select, ranked, metric)])
+    return replace(model, config={**model.config, KEY: asdict(learnt)})
 
 
 def pairs(curve, seed: int = 0, n: int = 600) -> NBest:
@@ -63,38 +67,108 @@ def risky(margin):
 def test_a_planted_curve_is_found_and_the_decoder_is_kept_below_it():
     found = Calibration.of(calibrated(MODEL, pairs(risky)).config)
     assert found.lists == found.changed == 600
-    assert (found.intercept, found.slope) == (pytest.approx(-2.8, abs=0.8), pytest.approx(4, abs=0.8))
     assert 0.4 < found.keep_first < 1.1  # where the curve crosses a half
     assert found.gain > found.error > 0
     unseen = pairs(risky, seed=1)
     scores, scorer = MODEL.decision_function(unseen), Scorer(unseen)
-    kept, margin = careful_choice(unseen, scores, found.keep_first)
+    kept, _ = careful_choice(unseen, scores, found.keep_first)
     assert scorer.score(kept, "bleu").score > scorer.score(best_choice(unseen, scores), "bleu").score + 1
-    sure = found.confidence(margin)
-    assert (sure[kept == first_choice(unseen)] == 1).all()
-    changed = margin > 0
     better = unseen.stats[1::2, 1] > unseen.stats[0::2, 1]
-    assert sure[changed].mean() == pytest.approx(better[changed].mean(), abs=0.05)  # calibrated on unseen lists
+    for chosen, is_best in ((best_choice(unseen, scores), better), (first_choice(unseen), ~better)):
+        check_calibrated(found.probabilities(unseen, scores, chosen), is_best)
+
+
+def check_calibrated(sure: np.ndarray, is_best: np.ndarray, *, fifths: float = 0.1) -> None:
+    """On lists that nothing was learned from: the mean is the share of the best, and so it is in each fifth by probability."""
+    assert sure.mean() == pytest.approx(is_best.mean(), abs=0.04)
+    for part in np.array_split(np.argsort(sure), 5):
+        assert sure[part].mean() == pytest.approx(is_best[part].mean(), abs=fifths)
+
+
+def longer(seed: int, n: int) -> tuple[NBest, np.ndarray]:
+    """Lists of 2 to 12 hypotheses, the best of which is drawn with odds exp(f) that the model, 3 f, is too sure of."""
+    rng = np.random.default_rng(seed)
+    builder, drawn = Builder(), []
+    for s in range(n):
+        f = rng.normal(size=rng.integers(2, 13))
+        p = np.exp(f) / np.exp(f).sum()
+        drawn += [*(np.arange(len(f)) == rng.choice(len(f), p=p))]
+        for k, value in enumerate(f.tolist()):
+            builder.add(HypRecord(s, f"text {k}", "here", float(-k), {"f": 3 * value}))
+    lists, best = builder.finish(), np.array(drawn)
+    return lists.with_quality("r", best.astype(float)), best
+
+
+def test_probabilities_are_calibrated_on_other_lists_and_add_up_to_one_in_each():
+    """The best is drawn with odds exp(f), so the scale of scores 3 f is 1/3; every candidate's probability is that of its draw."""
+    model = Model({"f": 1.0}, config={"metric": "r"})
+    found = Calibration.of(calibrated(model, longer(0, 1500)[0]).config)
+    unseen, best = longer(1, 1500)
+    scores = model.decision_function(unseen)
+    chosen = best_choice(unseen, scores)
+    sure = found.probabilities(unseen, scores, chosen)
+    check_calibrated(sure, best[chosen])
+    assert sure.std() > 0.1
+    p = np.exp(scores / 3)
+    expected = p / np.bincount(unseen.sent_of_hyp, p)[unseen.sent_of_hyp]
+    assert np.abs(sure - expected[chosen]).mean() < 0.05
+    sizes, total = np.diff(unseen.hyp_ptr), np.zeros(len(unseen))
+    for k in range(12):
+        some = found.probabilities(unseen, scores, unseen.hyp_ptr[:-1] + np.minimum(k, sizes - 1))
+        total += np.where(k < sizes, some, 0.0)
+    np.testing.assert_allclose(total, 1, atol=1e-12)
+    assert found.probability is not None
+    assert found.probability["0.5"] == pytest.approx(np.median(sure), abs=0.05)
+
+
+def test_equal_texts_share_a_probability():
+    """Of two hypotheses with one text each is the best; a list with one text alone, or with none, is sure."""
+    builder = Builder()
+    for s, own in enumerate((["a", "b", "a"], ["a", "a"], ["b"])):
+        for text, f in zip(own, (1.0, 0.0, 0.5), strict=False):
+            builder.add(HypRecord(s, text, "here", 0.0, {"f": f}))
+    lists, chance = builder.finish(), Chance(scale=2.0, intercept=0.25, slope=0.5)
+    scores = MODEL.decision_function(lists)
+    odds = (np.exp(2) + np.exp(1)) / np.exp(0)
+    sure = 1 / (1 + np.exp(-0.25) / odds**0.5)
+    for first, expected in ((0, sure), (1, 1 - sure), (2, sure)):
+        assert chance.of_choices(lists, scores, np.array([first, 3, 5])) == pytest.approx([expected, 1, 1])
 
 
 def test_a_model_that_is_right_keeps_its_choices():
     found = Calibration.of(calibrated(MODEL, pairs(lambda margin: np.full(len(margin), 0.8))).config)
     assert (found.keep_first, found.gain, found.error) == (0, 0, 0)
-    assert found.confidence(np.array([0.0, 0.1, 5.0])) == pytest.approx([1, 0.8, 0.8], abs=0.07)
+    assert found.chance is not None
+    assert found.chance.at(np.array([0.1, 1.0, 5.0, np.inf])) == pytest.approx([0.8, 0.8, 0.8, 1], abs=0.07)
 
 
 def test_margins_that_tell_the_wrong_way_round_are_one_number():
     found = Calibration.of(calibrated(MODEL, pairs(lambda margin: 1 - risky(margin))).config)
-    assert found.slope == 0
+    assert found.chance is not None
+    assert found.chance.slope == 0
 
 
-def test_a_model_that_changes_nothing_is_as_it_was():
+def test_models_that_were_not_calibrated_and_those_of_earlier_releases():
     same = Model({"f": -1.0}, config={"metric": "bleu"})
-    assert calibrated(same, pairs(risky)) is same
+    found = Calibration.of(calibrated(same, pairs(risky)).config)
+    assert (found.changed, found.keep_first, found.margin) == (0, 0, None)
     with pytest.raises(InputError, match="was not calibrated on a held-out list"):
         Calibration.of(same.config)
-    with pytest.raises(InputError, match="model: calibration: slope: expected a number, found a string; make the model again"):
-        Calibration.of({KEY: {"intercept": 1.0, "slope": "steep"}})
+    with pytest.raises(
+        InputError, match="model: calibration: keep_first: expected a number, found a string; make the model again"
+    ):
+        Calibration.of({KEY: {"keep_first": "far"}})
+    old = {
+        KEY: {"intercept": 1.0, "slope": 1.0, "scale": 1.0, "keep_first": 0.5, "gain": 1, "error": 1, "lists": 9, "changed": 5}
+    }
+    assert least_margin(old, "auto") == 0.5
+    lists, model = pairs(risky, n=3), replace(MODEL, config=old)
+    with pytest.raises(
+        InputError, match="of an earlier release, does not know how probably a choice is the best; learn it again"
+    ):
+        Calibration.of(old).probabilities(lists, np.zeros(6), first_choice(lists))
+    choice = Reranker(model).decide([("a", {"f": 1.0}), ("b", {"f": 2.0})])
+    assert (choice.index, choice.probability) == (1, None)
 
 
 def test_the_decoders_choice_is_its_best_scored_one():
@@ -136,9 +210,9 @@ def test_induce_learns_it_and_rerank_uses_it(dev, select, tmp_path, capfd, monke
     code, lines, told = rerank("-m", path, "--keep-first", "auto", "--confidence")
     assert code == 0
     chosen, margin = careful_choice(select, model.decision_function(select), 0.5)
-    assert [line.split("\t") for line in lines] == [
-        [f"{sure:.4f}", select.text[int(h)].as_py()] for sure, h in zip(calibration.confidence(margin), chosen, strict=True)
-    ]
+    shares = calibration.probabilities(select, model.decision_function(select), chosen)
+    expected = [[f"{sure:.4f}", select.text[int(h)].as_py()] for sure, h in zip(shares, chosen, strict=True)]
+    assert [line.split("\t") for line in lines] == expected
     assert f"{(margin > 0).sum()} of {len(select)} choices are not the decoder's" in told
     stream = io.BytesIO()
     write(select, stream)
@@ -201,10 +275,9 @@ def test_a_calibration_whole(name, seed, pays):
     ours[margin == 0] = theirs[margin == 0]
     for rows in (ours, theirs):
         rows[:, 4 if name == "bleu" else 1 :] = 40  # totals and lengths
-    found = calibration(metric, ours=ours, theirs=theirs, margin=margin)
-    assert found is not None
+    found = calibration(metric, ours=ours, theirs=theirs, margin=margin, parts=[outcomes(nbest, np.zeros(120), metric)])
     changed = margin > 0
-    assert (found.lists, found.changed, found.scale) == (60, changed.sum(), pytest.approx(np.median(margin[changed])))
+    assert (found.lists, found.changed, found.margin["0.5"]) == (60, changed.sum(), pytest.approx(np.median(margin[changed])))
 
     def gain(least: float) -> float:
         rows = np.where((margin < least)[:, None], theirs, ours)
@@ -219,9 +292,6 @@ def test_a_calibration_whole(name, seed, pays):
     kept = (best, 100 * (gains[best] - gains[0.0]), 100 * error) if pays else (0.0, 0.0, 0.0)
     assert (gains[best] - gains[0.0] > error) == pays
     assert (found.keep_first, found.gain, found.error) == pytest.approx(kept)
-    worth = metric.sign * ((ours - theirs) @ metric.slope(ours.sum(axis=0).astype(float)))
-    seen = changed & (worth != 0)
-    assert (found.intercept, found.slope) == pytest.approx(_curve(np.log1p(margin / found.scale)[seen], worth[seen] > 0))
 
 
 def test_the_decoder_is_kept_below_a_margin_not_at_it():
@@ -232,10 +302,4 @@ def test_the_decoder_is_kept_below_a_margin_not_at_it():
     assert least_margin({KEY: {**asdict(SURE), "keep_first": 0.75}}, "auto") == 0.75
 
 
-SURE = Calibration(intercept=0.25, slope=0.5, scale=2.0, keep_first=1.0, gain=0.5, error=0.25, lists=6, changed=4)
-
-
-def test_confidence_by_hand():
-    """σ(1/4 + 1/2 log(1 + margin / 2)); 1 where the choice is the decoder's."""
-    found = SURE.confidence(np.array([0.0, 2.0, 6.0]))
-    assert found == pytest.approx([1.0, 1 / (1 + np.exp(-0.25) / 2**0.5), 1 / (1 + np.exp(-0.25) / 2)])
+SURE = Calibration(keep_first=1.0, gain=0.5, error=0.25, lists=6, changed=4)

@@ -29,15 +29,6 @@ def test_effects_of_sparse_features_are_those_of_their_columns(nbest):
         assert told[name]["effect"] == told[name]["total_effect"] == pytest.approx(abs(weights[name]) * columns[k], abs=1e-6)
 
 
-def test_models_show_effects_where_they_are_known():
-    """In notebooks: those of the last row of the history."""
-    plain, known = Model({"a": 1.5, "b": -2.0}), Model({"a": 1.5, "b": -2.0}, history=({"effects": {"a": 0.25, "b": 0.125}},))
-    assert "total effect" not in plain._repr_html_()
-    assert "0.25" not in plain._repr_html_()
-    assert "total effect" in known._repr_html_()
-    assert "0.25" in known._repr_html_()
-
-
 def test_effects_of_trees_are_those_of_their_columns(dev):
     model = Model({"LM0": 1.0}, (stump(on="LM0", feature="LM0", threshold=-1.0, weight=2.0),))
     (told,) = describe(model, dev)["trees"]

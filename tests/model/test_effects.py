@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.arrays import block_ptr
-from boostfeat.lists.nbest import SparseRows, strings
 from boostfeat.model.effects import (
     linear_effects,
     remembered_effects,
-    sparse_within_list_sd,
     squares_within_lists,
     total_effects,
     within_list_sd,
@@ -43,20 +39,6 @@ def test_spread_within_lists_is_the_naive_one():
     squares = squares_within_lists(np.array([0, 2, 3, 5]), np.array([1.0, 3.0, 9.0, 2.0, 6.0]), blocks)
     assert squares.tolist() == [2.0, 0.0, 8.0]
     assert within_list_sd(np.array([0]), np.zeros((0, 3))).tolist() == [0, 0, 0]
-
-
-def test_spread_of_sparse_features_is_the_naive_one():
-    nbest = synthetic_nbest(SyntheticOptions(sentences=8, hyps=6, features=4))
-    units = csr_matrix(np.where(np.median(nbest.X) < nbest.X, nbest.X, 0.0))
-    nbest = replace(
-        nbest,
-        units=replace(nbest.units, sparse=SparseRows.from_matrix(units)),
-        sparse_names=strings([f"s{k}" for k in range(units.shape[1])]),
-    )
-    columns = nbest.global_sparse.toarray().T
-    expected = [naive_sd(nbest.hyp_ptr, column) for column in columns]
-    assert max(expected) > 0
-    assert sparse_within_list_sd(nbest) == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
 def test_linear_effects_are_weights_by_spread():

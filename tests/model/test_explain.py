@@ -15,7 +15,7 @@ from boostfeat.core.feature_table import FeatureTable
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.choices import decoder_choice
 from boostfeat.lists.nbest import NBest
-from boostfeat.lists.store import read_store, write_store
+from boostfeat.lists.store import write_store
 from boostfeat.model.decision import Length
 from boostfeat.model.explain import ChangedChoices
 from boostfeat.model.model import Model
@@ -202,15 +202,6 @@ def test_an_empty_list_is_one_line(boostfeat, tmp_path):
     code, _, err = boostfeat(*command, "--sentence", 0)
     assert (code, err.count("\n")) == (2, 1)
     assert "sentence 0: its list is empty" in err
-
-
-def test_a_list_that_lacks_features_is_refused(dev, boostfeat, tmp_path):
-    write_store(dev, tmp_path / "dev.nbest")
-    Model({"absent": 1.0}).save(tmp_path / "m.json")
-    code, _, err = boostfeat("explain", tmp_path / "dev.nbest", "-m", tmp_path / "m.json")
-    assert code == 2
-    assert "found none of absent" in err
-    assert read_store(tmp_path / "dev.nbest").n_hyps
 
 
 def test_lists_that_are_empty_do_not_differ_and_features_without_weight_add_nothing(dev, model):

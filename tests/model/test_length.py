@@ -9,8 +9,8 @@ import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import Reranker
-from boostfeat.boosting.selection.expected_length import fitted, learn_length
 from boostfeat.core.errors import InputError
+from boostfeat.features.expected_length import fitted, learn_length
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.model.decision import Decision, Length, ranks, ways_to_decide, word_counts
 from boostfeat.model.explain import LENGTH, with_length

@@ -5,25 +5,10 @@ from __future__ import annotations
 import pytest
 from test_model import DESIGN, lists
 
-from boostfeat.cli.model_commands import described_text
 from boostfeat.features.groups import feature_groups, feature_kinds
-from boostfeat.model.describe import describe
 from boostfeat.model.model import Model
 from boostfeat.model.tree_columns import augment
 from boostfeat.trees.tree import DEEPEST, Tree
-
-
-def test_effects_of_a_history_are_shown() -> None:
-    history = [{"effects": {"LM0": 0.5}}, {"tree": "tree.000", "effect": 0.25, "fires": [3, 1]}]
-    text = described_text(describe(Model.from_json({**DESIGN, "history": history}, "m")), top=5, most_trees=5)
-    assert text.split("\n")[2].split() == ["feature", "weight", "total", "effect"]
-    assert "tree.000  (effect 0.25)" in text
-    assert "75.0%" in text
-
-
-def test_a_column_without_values_is_not_shown() -> None:
-    text = described_text(describe(Model({"LM0": 0.5, "d": -1.0})), top=5, most_trees=5)
-    assert text.split("\n")[2:] == ["feature  weight", "d            -1", "LM0         0.5"]
 
 
 def test_rules_of_a_deep_tree_are_no_longer_than_its_nodes() -> None:

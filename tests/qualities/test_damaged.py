@@ -17,26 +17,11 @@ from boostfeat.core.errors import InputError
 
 FILES = (
     *(
-        "numbers",
-        "numbers-column",
-        "numbers-of-tokens",
-        "quality",
-        "join-column",
-        "join-tokens",
-        "join-list",
-        "espnet",
-        "espnet-scores",
+        *("numbers", "numbers-column", "numbers-of-tokens", "quality", "join-column", "join-tokens"),
+        *("join-list", "espnet", "espnet-scores"),
     ),
     *("templates-toml", "groups-toml", "start", "weights", "setup", "ini", "loop-ini", "export-ini", "graph-names", "arpa"),
-    *(
-        "phrase-table",
-        "table-entries",
-        "reordering-table",
-        "phrase-counts",
-        "clusters",
-        "lexicon",
-        "links",
-    ),
+    *("phrase-table", "table-entries", "reordering-table", "phrase-counts", "clusters", "lexicon", "links"),
     *("references", "model", "plan", "vocab", "run-results", "run-config"),
 )
 

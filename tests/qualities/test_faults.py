@@ -126,6 +126,46 @@ def test_permissions(inputs, tmp_path, mode, expected):
     assert not list(out.iterdir())
 
 
+# -- lists that change while they are read --------------------------------------------------------------------------------
+
+WHEN_READ = """
+import os, sys
+from boostfeat.cli import checked_inputs, learning_commands, main, model_commands
+how, path = sys.argv[1:3]
+before = checked_inputs.check_agreement if sys.argv[3] != "augment" else model_commands.write_store
+def change(*args, **kwargs):
+    if how == "cut":
+        os.truncate(path, 5000)
+    elif how == "garbled":
+        with open(path, "r+b") as file:
+            file.write(os.urandom(os.path.getsize(path)))
+    else:
+        os.replace(path + ".other", path)
+    return before(*args, **kwargs)
+checked_inputs.check_agreement = model_commands.write_store = change
+sys.argv[1:] = sys.argv[3:]
+main()
+"""
+
+
+@pytest.mark.parametrize("how", ["cut", "garbled", "replaced"])
+@pytest.mark.parametrize("kind", ["store", "induce"])
+def test_a_list_that_changes_while_it_is_read(inputs, tmp_path, how, kind):
+    """Written to in place, it ends the command, and nothing is written; replaced by another file, it stays as it was."""
+    shutil.copy(inputs / "dev.nbest", tmp_path / "dev.nbest")
+    shutil.copy(inputs / "test.nbest", tmp_path / "dev.nbest.other")
+    words = [str(word).replace(str(inputs / "dev"), str(tmp_path / "dev")) for word in writing(inputs, tmp_path)[kind]]
+    run = [sys.executable, "-c", WHEN_READ, how, tmp_path / "dev.nbest", *words, "-q", "--threads", "1"]
+    done = subprocess.run(run, capture_output=True, text=True)
+    output = Path(words[-1])
+    if how == "replaced":
+        assert (done.returncode, done.stderr, output.exists()) == (0, "", True)
+        return
+    assert (done.returncode, done.stdout, output.exists()) == (2, "", False), done.stderr
+    assert done.stderr.endswith("found that it was changed while it was read; run the command again\n")
+    assert done.stderr.count("\n") == 1
+
+
 # -- nobody reads -----------------------------------------------------------------------------------------------------------
 
 
@@ -157,7 +197,7 @@ def test_interrupted_again_before_anything_is_learnt(boostfeat, inputs, tmp_path
     Model.load(tmp_path / "learnt.json").save(tmp_path / "learnt.json.partial")
     kept = (tmp_path / "learnt.json.partial").read_bytes()
     monkeypatch.setattr(cli, "_signals", [])
-    monkeypatch.setattr("boostfeat.cli.learning_commands.induce_on", interrupted)
+    monkeypatch.setattr("boostfeat.boosting.induce.induce_on", interrupted)
     code, _, err = boostfeat(*command, "--resume")
     assert (code, "holds the best so far; go on with --resume" in err) == (130, True), err
     assert (tmp_path / "learnt.json.partial").read_bytes() == kept

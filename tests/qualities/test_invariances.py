@@ -22,7 +22,7 @@ from boostfeat.model.tree_columns import augment, augmented_weights
 from boostfeat.trees.tree import Tree
 from boostfeat.tuners import TUNERS, tuner_class
 from boostfeat.tuners.base import Run
-from boostfeat.tuners.linear import fit_pro
+from boostfeat.tuners.pro import Pro
 
 few = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 quarters = st.integers(-12, 12).map(lambda k: k / 4)
@@ -143,7 +143,9 @@ def with_column(nbest: NBest, name: str, values: np.ndarray) -> NBest:
 def test_learning_does_not_see_what_a_list_has_in_common():
     """A constant in all scores of a list cancels in every pair: PRO gives its feature no weight, and the others theirs."""
     per_list = np.random.default_rng(0).integers(-8, 8, len(DEV)) / 4
-    plain, more = (fit_pro(nbest, seed=0).weights for nbest in (DEV, with_column(DEV, "of the list", per_list[DEV.sent_of_hyp])))
+    plain, more = (
+        Pro().fit(nbest, None, Run(seed=0)).weights for nbest in (DEV, with_column(DEV, "of the list", per_list[DEV.sent_of_hyp]))
+    )
     assert more.pop("of the list") == 0
     assert more == pytest.approx(plain, rel=1e-9)
 

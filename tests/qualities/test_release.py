@@ -143,13 +143,8 @@ def test_the_sdist_can_run_its_tests(dist):
     with tarfile.open(next(dist.glob("*.tar.gz"))) as archive:
         found = {name.partition("/")[2] for name in archive.getnames()}
     for name in (
-        "pyproject.toml",
-        "README.md",
-        "LICENSE",
-        "CITATION.cff",
-        "tests/conftest.py",
-        "examples/tour.ipynb",
-        "data/dev.ref",
+        *("pyproject.toml", "README.md", "LICENSE", "CITATION.cff", "tests/conftest.py"),
+        *("examples/tour.ipynb", "data/dev.ref"),
     ):
         assert name in found
 

@@ -19,7 +19,6 @@ from boostfeat.lists.store import read_store
 from boostfeat.metrics import bleu
 from boostfeat.model.units import UnitSpace
 from boostfeat.trees import binning as bins
-from boostfeat.trees import growing as grow
 from boostfeat.trees.binning import Bins, borders_of, value_masses
 from boostfeat.trees.tree_options import TreeOptions
 
@@ -98,14 +97,6 @@ def test_values_and_their_masses(n_values):
     borders = borders_of(values, mass, TreeOptions(min_occurrences=1))
     codes = np.searchsorted(borders.low, column)
     assert len(np.unique(codes)) == min(n_values + (0.0 not in np.arange(n_values) / 7 - 3.0), 255)
-
-
-def test_trees_are_the_same_by_rows_and_by_columns(store, monkeypatch):
-    dev = read_store(store)
-    options = recipe("paper", rounds=2, max_leaves=4)
-    by_rows = boost(dev.take(slice(0, 10)), None, options)
-    monkeypatch.setattr(grow, "_COPIED_CODES", 0)
-    assert boost(dev.take(slice(0, 10)), None, options).signature == by_rows.signature
 
 
 def test_sums_do_not_depend_on_threads_nor_scores_on_how_many_rows_are_scored_at_a_time(monkeypatch):

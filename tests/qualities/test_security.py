@@ -28,7 +28,6 @@ from boostfeat.core import compression
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.core.files import read_bytes, read_chunks, read_head
 from boostfeat.lists.store import read_store, write_store
-from boostfeat.model.model import Model
 from boostfeat.report.run_folder import load_run
 from boostfeat.search.loop.decoders import CommandDecoder
 from boostfeat.search.loop.online import State
@@ -208,25 +207,9 @@ def test_a_bomb_through_a_pipe(tmp_path: Path) -> None:
     assert b"expected at most 250 times" in done.stderr
 
 
-@pytest.mark.usefixtures("bombs")
-def test_real_lists_pass(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    text = "".join(f"{i} ||| w{rng.integers(1000)} ||| f= {rng.random()}\n" for i in range(20000)).encode()
-    for kind, compress in COMPRESS.items():
-        (tmp_path / kind).write_bytes(compress(text))
-        assert read_bytes(tmp_path / kind) == text
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Models and stores
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("text", ["[" * 10**6, '{"a":' * 10**5, '{"boostfeat": "model/1", "config": ' + "[" * 10**5])
-def test_deep_json_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "m.json").write_text(text)
-    with pytest.raises(FormatError, match=r"m\.json"):
-        Model.load(tmp_path / "m.json")
 
 
 def spoilt(tmp_path: Path, change: Callable[[dict[str, pa.Array]], None]) -> Path:

@@ -36,17 +36,3 @@ def test_imports_name_modules_that_exist():
         }  # made on the page
         for _, module in re.findall(r"\b(from|import) (boostfeat(?:\.\w+)+)\b", text):
             assert module in {*shown, *sys.modules} or find_spec(module) is not None, f"{path}: {module}"
-
-
-def test_no_two_test_files_have_the_same_name():
-    """Folders of tests are no packages: pytest tells files apart by their names."""
-    names = [path.name for path in TESTS.rglob("test_*.py")]
-    assert len(names) == len(set(names))
-
-
-def test_tests_mirror_packages():
-    """Every folder of test files is a package's, or holds what crosses them."""
-    packages = {path.parent.name for path in (ROOT / "boostfeat").glob("*/__init__.py")}
-    folders = {path.relative_to(TESTS).parts[0] for path in TESTS.rglob("test_*.py")}
-    assert folders - packages == {"qualities"}
-    assert packages - folders == set()

@@ -11,16 +11,7 @@ import numpy as np
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat import (
-    BoostReranker,
-    InputError,
-    Model,
-    Reranker,
-    plot_compare,
-    plot_importance,
-    plot_learning,
-    plot_tree,
-)
+from boostfeat import BoostReranker, InputError, Model, Reranker, plot_compare, plot_importance, plot_learning, plot_tree
 
 ROWS = [
     {"name": name, "metric": "bleu-sbp", "reported": "test", "test": {"bleu-sbp": score}, "confidence": [score - 1, score + 1.5]}

@@ -19,6 +19,7 @@ from golden import check_golden
 from small_list import REFS, stump, the_list
 
 from boostfeat.core.errors import InputError
+from boostfeat.core.files import digest
 from boostfeat.lists.choices import best_choice, first_choice
 from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model
@@ -26,7 +27,6 @@ from boostfeat.report import gather, load_run
 from boostfeat.report.figures import effects, figures, overlay, rank_bars, sizes, used_together, waterfall
 from boostfeat.report.page import render
 from boostfeat.report.plots import draw
-from boostfeat.report.run_folder import sha256
 
 HERE = Path(__file__).parent
 HISTORY = tuple(
@@ -57,7 +57,7 @@ def config_of(test: Path) -> dict:
         "trials": 100,
         "options": {"baseline": "base-PRO"},
     }
-    inputs = {"test": {"path": test.name, "sentences": 6, "sha256": sha256(test)}}
+    inputs = {"test": {"path": test.name, "sentences": 6, "sha256": digest(test)}}
     return {**about, "inputs": inputs, "signatures": {"bleu": "x"}, "versions": {"numpy": "2"}}
 
 
@@ -119,6 +119,7 @@ def test_all_figures(gathered):
 def test_figures_and_a_table_for_an_article(run, gathered, boostfeat, tmp_path):
     """Every figure of the page as PDF and SVG, with the words of the page; a table; a page that is no HTML is refused."""
     table = tmp_path / "main.tex"
+    (tmp_path / "figures").mkdir()  # as an earlier report left it
     code, _, err = boostfeat(
         "report", run.folder, "--figures", tmp_path / "figures", "--tex", table, "--columns", "system,BLEU-SBP"
     )
@@ -219,15 +220,6 @@ def test_folders_that_are_no_run(run, tmp_path, file, content, message):
     assert str(error.value) == f"{folder}/{message}; {AGAIN}"
 
 
-@pytest.mark.parametrize("name", ["../x", ""])
-def test_files_outside_the_folder_are_not_read(run, tmp_path, name):
-    shutil.copytree(run.folder, tmp_path / "run")
-    rows = json.loads((run.folder / "results.json").read_text())
-    (tmp_path / "run" / "results.json").write_text(json.dumps([{**rows[0], "choice": name}]))
-    with pytest.raises(InputError, match=r"results\.json: expected names of files in the folder, found"):
-        load_run(tmp_path / "run")
-
-
 def test_the_test_list_of_a_run(run, tmp_path):
     """Named by the run or given; a list of other bytes than the run's is refused, and so is one that is gone."""
     folder, config = tmp_path / "run", dict(run.config)
@@ -239,7 +231,7 @@ def test_the_test_list_of_a_run(run, tmp_path):
         ({}, tmp_path / "moved", None),
         ({"path": str(tmp_path / "moved")}, None, None),
         ({"sha256": "0" * 64}, tmp_path / "moved",
-         f"{tmp_path / 'moved'}: expected the test list of {folder} (sha256 000000000000...), found another ({sha256(tmp_path / 'moved')[:12]}...); "
+         f"{tmp_path / 'moved'}: expected the test list of {folder} (sha256 000000000000...), found another ({digest(tmp_path / 'moved')[:12]}...); "
          "give the very list that was compared, or compare again"),
         (None, None, f"{folder}: expected a comparison on a test list, found an ablation without one; compare with --test"),
     ):  # fmt: skip
@@ -279,8 +271,7 @@ def test_which_systems_are_set_against_each_other(run):
 
 
 @pytest.mark.parametrize(
-    ("name", "shown", "sign"),
-    [("bleu-sbp", "BLEU+1", 1), ("bleu", "BLEU+1", 1), ("ter", "−TER", -1), ("chrf", "chrF", 1)],
+    ("name", "shown", "sign"), [("bleu-sbp", "BLEU+1", 1), ("bleu", "BLEU+1", 1), ("ter", "−TER", -1), ("chrf", "chrF", 1)]
 )
 def test_gains_of_sentences(run, name, shown, sign):
     """Better when higher, of 100; an empty list has that of an empty line: 0 of BLEU, and of TER all words of the reference, of which there are none."""

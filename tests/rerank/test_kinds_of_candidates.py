@@ -165,7 +165,15 @@ def test_reports_of_drift(boostfeat: Any, tmp_path: Path) -> None:
         assert [*quantiles] == ["0.05", "0.25", "0.5", "0.75", "0.95"]
     assert report == own_report
     assert (report["lists"], report["kept_first"], report["missing_features"]) == (30, np.mean(kept), {})
-    assert report["training"]["lists"] == 60
+    training = report["training"]
+    assert (training["lists"], [*training["margin"]], [*training["probability"]]) == (60, [*quantiles], [*quantiles])
+    low, high = reranker.model.config["ranges"]["score"]
+    outside = [any(not low <= sum(values) <= high for _, values in own) for own in test]
+    assert report["features_out_of_range"].get("score", 0) == sum(outside)
+    reranker.decide([("a cat", low), ("a dog", high)])
+    assert reranker.report()["features_out_of_range"].get("score", 0) == sum(outside)
+    reranker.decide([("a cat", low - 1), ("a dog", high)])
+    assert reranker.report()["features_out_of_range"]["score"] == sum(outside) + 1
     with pytest.raises(InputError, match="'score'"):
         reranker.decide(["a", "b"])
     assert reranker.report()["missing_features"] == {"score": 1}

@@ -16,12 +16,12 @@ import pytest
 from boostfeat import Reranker, from_ctranslate2
 from boostfeat.core.errors import InputError
 from boostfeat.features.feature_maker import FeatureMaker, with_plan
-from boostfeat.features.resource_options import ResourceFiles
-from boostfeat.features.resources import Posterior
+from boostfeat.features.resources import Posterior, ResourceFiles
 from boostfeat.formats.jsonl import write
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
-from boostfeat.tuners.linear import fit_pro
+from boostfeat.tuners.base import Run
+from boostfeat.tuners.pro import Pro
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def setup(data_stores: Path, tmp_path_factory: pytest.TempPathFactory):
     """(model file, raw lists, their lines as JSON)."""
     maker = FeatureMaker()
     dev, plan = maker.learn(read_store(data_stores / "dev.nbest")[:60], maker.plan("length,pt,bi"))
-    model = with_plan(Model(fit_pro(dev, seed=0).weights), plan)
+    model = with_plan(Model(Pro().fit(dev, None, Run(seed=0)).weights), plan)
     path = tmp_path_factory.mktemp("model") / "m.json"
     model.save(path)
     test = read_store(data_stores / "test.nbest")[:12]
@@ -125,28 +125,6 @@ def test_a_pipe_is_answered_before_the_next_line_and_holds_no_more_memory(setup)
     assert err.decode().startswith("boostfeat: stdin: sentence 60: ")
     assert err.count(b"\n") == 1
     assert not sizes or sizes[1] - sizes[0] < 8 << 20  # bytes; the second half meets the same lists again
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ([], "at least one"),
-        ([3], "expected a dictionary"),
-        ([{"texts": "a"}], "expected the keys"),
-        ([{"text": 4}], "expected a text"),
-        ([{"text": "a", "features": {"f": "x"}}], "expected a finite number"),
-        ([{"text": "a", "features": {"f": float("nan")}}], "expected a finite number"),
-        ([{"text": "a", "features": {"f": 10**400}}], "expected a finite number"),
-        ([{"text": "a", "units": [{"features": {"f": 10**400}}]}], "expected a finite number"),
-        ([{"text": "a", "score": 10**400}], r"\[0\].score: expected a finite number"),
-        ([{"text": "a", "score": "x"}], r"\[0\].score: expected a finite number"),
-        ([{"text": "a", "units": [{"src": 3}]}], r"expected \[start, end\]"),
-        ([{"text": "a", "features": {"f": 1}}], "expected the model's feature 'g'"),
-    ],
-)
-def test_what_is_wrong_with_candidates_is_one_line(given, message):
-    with pytest.raises(InputError, match=message):
-        Reranker(Model({"f": 1.0, "g": 2.0})).choose(given)
 
 
 def test_misuse(setup, boostfeat):

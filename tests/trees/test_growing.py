@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,10 @@ import pytest
 from scipy import sparse
 
 import boostfeat.trees.growing
-from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
-from boostfeat.trees.growing import Grower, TreeOptions
+from boostfeat.trees.growing import Grower, TreeOptions, grid_step, slope_sums, sums, to_grid
 from boostfeat.trees.slope_search import SlopeSearch
+from boostfeat.trees.tree import descend
 
 KINDS = ["constant", "linear", "affine"]
 
@@ -242,16 +243,6 @@ def test_bounded_search_against_the_exhaustive_one(leaves):
     assert same >= 5
 
 
-def test_search_is_exact_without_a_sample():
-    """Its gains are those of fully grown trees of two leaves where no feature has more than 64 values."""
-    x, c, g = make(2000, 6, levels=40)
-    g = g / np.abs(g).max()
-    search = grower(x, c, leaves="linear", candidates=6)
-    gains = {fit.on: fit.gain for fit in search._slope_fits(g, 1.0, None)}
-    grown = [gains[j] for j in range(6)]
-    np.testing.assert_allclose(search._search.gains(g), grown, rtol=1e-4)  # float32 sums
-
-
 # -- limits and invariances ----------------------------------------------------------------------------------------------
 
 
@@ -368,21 +359,6 @@ def test_extreme_values_give_finite_trees(leaves):
         np.testing.assert_array_equal(grown.tree.leaf_of(FeatureTable(names(4), x)), grown.leaf_of)
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "match"),
-    [
-        ({"leaves": "cubic"}, InputError, "unknown leaves 'cubic': expected one of constant, linear, affine"),
-        ({"max_leaves": 1}, ValueError, "max_leaves: expected a number from 2"),
-        ({"min_occurrences": 0}, ValueError, "min_occurrences: expected 1 or more"),
-        ({"max_bin": 256}, ValueError, "max_bin: expected a number from 2 to 255, found 256"),
-        ({"candidates": 0}, ValueError, "candidates: expected 1 or more"),
-    ],
-)
-def test_options_are_checked(change, error, match):
-    with pytest.raises(error, match=match):
-        TreeOptions(**change)
-
-
 def test_a_gradient_of_no_numbers_is_refused():
     x, c, g = make()
     with pytest.raises(ValueError, match="gradient: expected finite numbers, found nan"):
@@ -464,50 +440,68 @@ def test_where_a_split_is_dropped_the_next_best_one_is_taken():
     assert leaf_counts(x, g, max_leaves=2, min_occurrences=5) == [20, 20]
 
 
-@pytest.mark.parametrize("leaves", ["constant", "linear"])
-def test_a_whole_tree_by_hand(leaves):
-    """Three leaves of six rows, two of each of -1, 0 and 1 in the first feature; the second is 1, and carries slopes.
-
-    Means are 3, -1 and -9 for rows that count 1, 2 and 1: linear leaves have them as slopes on 1.
-    Squared errors fall by Σ g² / Σ c: 6²/2 + 4²/4 + 18²/2.
-    """
-    x = np.stack([np.repeat([-1.0, 0.0, 1.0], 2), np.ones(6)], axis=1)
-    c = np.array([1.0, 1.0, 2.0, 2.0, 1.0, 1.0])
-    g = np.array([3.0, 3.0, -2.0, -2.0, -9.0, -9.0])
-    one = Grower(FeatureTable(["a", "b"], x), c, TreeOptions(leaves=leaves, max_leaves=3, min_occurrences=2))
-    grown = one.grow(g)
-    tree = grown.tree
-    assert (tree.name, tree.weight, tree.leaf, tree.feature) == ("tree", 1.0, leaves, ("a", "a", "", "", ""))
-    assert tree.threshold.tolist() == [0.5, -0.5, 0.0, 0.0, 0.0]
-    assert (tree.left.tolist(), tree.right.tolist()) == ([1, 3, -1, -1, -1], [2, 4, -1, -1, -1])
-    assert (tree.left.dtype, tree.right.dtype) == (np.int32, np.int32)
-    assert tree.value == pytest.approx([0.0, 0.0, -9.0, 3.0, -1.0], abs=1e-12)
-    assert (tree.intercept.tolist(), tree.on) == ([0.0] * 5, "b" if leaves == "linear" else None)
-    assert grown.gain == pytest.approx(18 + 4 + 162, rel=1e-12)
-    assert grown.leaf_of.tolist() == [3, 3, 4, 4, 2, 2]
-    assert grown.h == pytest.approx([3.0, 3.0, -1.0, -1.0, -9.0, -9.0], rel=1e-12)
-    assert grown.fires.tolist() == [2.0, 2.0, 4.0]
-
-
-def test_a_whole_affine_tree_by_hand():
-    """The same rows: a slope of -4 about -1 fits all of the first two values, so that one split is enough."""
-    x, c = np.repeat([-1.0, 0.0, 1.0], 2)[:, None], np.array([1.0, 1.0, 2.0, 2.0, 1.0, 1.0])
-    g = np.array([3.0, 3.0, -2.0, -2.0, -9.0, -9.0])
-    grown = Grower(FeatureTable(["a"], x), c, TreeOptions(leaves="affine", max_leaves=2, min_occurrences=2)).grow(g)
-    tree = grown.tree
-    assert (tree.on, tree.feature, tree.threshold.tolist()) == ("a", ("a", "", ""), [0.5, 0.0, 0.0])
-    assert (tree.left.tolist(), tree.right.tolist()) == ([1, -1, -1], [2, -1, -1])
-    assert tree.value == pytest.approx([0.0, -4.0, 0.0], abs=1e-12)
-    assert tree.intercept == pytest.approx([0.0, -1.0, -9.0], abs=1e-12)
-    assert grown.gain == pytest.approx(18 + 4 + 162, rel=1e-12)
-    assert grown.leaf_of.tolist() == [1, 1, 1, 1, 2, 2]
-    assert grown.h == pytest.approx([3.0, 3.0, -1.0, -1.0, -9.0, -9.0], rel=1e-12)
-    assert grown.fires.tolist() == [6.0, 2.0]
-
-
 def test_without_a_split_there_is_no_tree():
     """The gradient is the feature itself, which is 1 or -1: a slope fits it, and no split of linear leaves gains anything."""
     x = np.where(np.arange(20) % 2 == 0, 1.0, -1.0)[:, None]
     one = grower(x, np.ones(20), leaves="linear", min_occurrences=1)
     assert one.grow(x[:, 0]) is None
     assert one.grow(np.ones(20)) is not None
+
+
+# -- passes over rows, each against a plain twin --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 60), (7, 43), (5, 5), (4000, 4200), (0, 4097), (2, 4099)])
+def test_rows_walk_down_a_tree(first, last):
+    """0 splits into 1 and 2, 1 into 3 and 4, 4 into 5 and 6; rows of other ranges are not touched. 4096 rows go at a time."""
+    rng = np.random.default_rng(first + last)
+    codes = rng.integers(-1, 3, (3, 4200)).astype(np.int16)
+    slot, cut = np.array([0, 1, 0, 0, 2, 0, 0]), np.array([1, 0, 0, 0, -1, 0, 0])
+    left, right = np.array([1, 3, -1, -1, 5, -1, -1], np.int32), np.array([2, 4, -1, -1, 6, -1, -1], np.int32)
+    leaf_of = np.full(4200, 9, np.int32)
+    descend(codes, slot, cut, left, right, first, last, leaf_of)
+    a, b, d = codes
+    expected = np.where(a > 1, 2, np.where(b <= 0, 3, np.where(d <= -1, 5, 6)))
+    assert leaf_of[first:last].tolist() == expected[first:last].tolist()
+    assert (leaf_of[:first] == 9).all()
+    assert (leaf_of[last:] == 9).all()
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 30])
+def test_sums_of_leaves(n):
+    """In four parts, row by row; slopes are about each leaf's centre. What is there already is added to."""
+    rng = np.random.default_rng(n)
+    leaf_of, c, g, z = (
+        rng.integers(0, 3, n).astype(np.int32),
+        rng.integers(1, 5, n) / 2,
+        rng.integers(-4, 5, n) / 2,
+        rng.integers(-4, 5, n) / 4,
+    )
+    out, centre, slopes = np.ones((4, 3, 2)), np.array([0.5, 0.0, -1.0]), np.ones((3, 3))
+    sums(leaf_of, c, g, out)
+    slope_sums(leaf_of, c, g, z, centre, slopes)
+    for node in range(3):
+        for part in range(4):
+            mine = (leaf_of == node) & (np.arange(n) % 4 == part)
+            assert out[part, node].tolist() == [1 + c[mine].sum(), 1 + g[mine].sum()]
+        mine = leaf_of == node
+        d = z[mine] - centre[node]
+        assert slopes[node].tolist() == [1 + (c[mine] * d).sum(), 1 + (d * g[mine]).sum(), 1 + (c[mine] * d * d).sum()]
+
+
+@pytest.mark.parametrize("scale", [1.0, -0.25, 3.0])
+def test_sums_on_a_grid_are_exact(scale):
+    """Numbers of many sizes: on the grid they are the nearest multiples of its step, in single precision, and their sums are exact."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=200) * 2.0 ** rng.integers(-60, 1, 200)
+    out = np.full(200, np.nan, np.float32)
+    to_grid(values, scale, out)
+    step = grid_step(np.abs(values).sum() * abs(scale))
+    expected = (np.rint(values * (scale / step)) * step).astype(np.float32)
+    assert out.tolist() == expected.tolist()
+    forwards, backwards, exact = 0.0, 0.0, Fraction(0)
+    for value in out.tolist():
+        forwards, exact = forwards + value, exact + Fraction(value)
+    for value in reversed(out.tolist()):
+        backwards += value
+    assert forwards == backwards == exact

@@ -17,13 +17,7 @@ from boostfeat.core.errors import InputError
 from boostfeat.lists.build import Builder, HypRecord
 from boostfeat.lists.nbest import NBest, SparseRows, strings
 from boostfeat.metrics.bleu import sentence_bleu
-from boostfeat.tuners import tuner_class
-from boostfeat.tuners.adaptive import (
-    Adagrad,
-    Differences,
-    Weights,
-    minibatches,
-)
+from boostfeat.tuners.adaptive import Adagrad, Differences, Weights, minibatches
 from boostfeat.tuners.base import Features, Groups, Run
 
 PAPER = Adagrad(dense_eta=0.02, standardise=False, draws=60, batch=3, epochs=3)  # [G13], on small lists
@@ -162,22 +156,6 @@ def test_gradient_is_the_derivative_of_the_loss(loss):
 # -- schedules and seeds ------------------------------------------------------------------------------------------------
 
 
-def test_a_seed_is_a_result_whatever_the_threads():
-    nbest = random_lists()
-    first = PAPER.fit(nbest, run=Run(seed=4))
-    assert PAPER.fit(nbest, run=Run(seed=4, threads=3)).to_json() == first.to_json()
-    assert PAPER.fit(nbest, run=Run(seed=5)).weights != first.weights
-
-
-def test_asynchronous_workers():
-    """One thread is Algorithm 1, to the bit; several learn as well as Algorithm 1 does, in whatever order they come."""
-    nbest = planted(np.array([2.0, -1.0, 0.5]))
-    serial = Adagrad(draws=100, epochs=5).fit(nbest)
-    alone, several = (Adagrad(draws=100, epochs=5, workers=n, asynchronous=True).fit(nbest) for n in (1, 4))
-    assert alone.weights == serial.weights
-    assert several.history[-1]["loss"] < 1.1 * serial.history[-1]["loss"] < 0.5  # log 2 at the start
-
-
 # -- what it learns -----------------------------------------------------------------------------------------------------
 
 
@@ -221,15 +199,6 @@ def test_groups_freeze_weights_and_set_factors():
     np.testing.assert_allclose(np.abs(vector(one, nbest)[:3]), [0, 0, 0.5])
 
 
-def test_the_epoch_is_picked_on_the_held_out_list():
-    nbest, held_out = random_lists(1), random_lists(2)
-    model = replace(PAPER, epochs=6).fit(nbest, held_out)
-    best = max(model.history, key=lambda row: row["select"])
-    assert model.config["epoch"] == best["epoch"]
-    assert model.config["method"] == "adagrad"
-    assert tuner_class("adagrad") is Adagrad
-
-
 # -- degenerate lists -----------------------------------------------------------------------------------------------------
 
 
@@ -263,20 +232,6 @@ def test_features_that_never_differ_keep_their_weights():
 def test_blow_up_and_collapse_are_said(options, message):
     with pytest.raises(InputError, match=message):
         Adagrad(draws=50, **options).fit(random_lists())
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"loss": "ramp"}, "unknown loss 'ramp': expected one of logistic, hinge"),
-        ({"eta": 0.0}, "eta: expected a number above 0, found 0.0"),
-        ({"l1": -1.0}, "l1: expected 0 or more, found -1.0"),
-        ({"batch": 0}, "batch: expected 1 or more, found 0"),
-    ],
-)
-def test_bad_options_are_refused(options, message):
-    with pytest.raises(InputError, match=message):
-        Adagrad(**options)
 
 
 # -- scale ----------------------------------------------------------------------------------------------------------------

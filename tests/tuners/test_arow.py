@@ -10,7 +10,6 @@ from scipy import sparse
 from scipy.optimize import minimize
 from test_adagrad import eager, lists, planted, random_lists, vector
 
-from boostfeat.core.errors import InputError
 from boostfeat.metrics.bleu import sentence_bleu
 from boostfeat.tuners.arow import Arow
 from boostfeat.tuners.base import Features, Groups, Run
@@ -115,16 +114,3 @@ def test_a_group_can_be_more_certain_than_the_others():
     nbest = random_lists(8)
     moved = [abs(EXACT.fit(nbest, run=Run(groups=Groups((("d0", {"c": c}),)))).weights["d0"]) for c in (0.0, 1e-6, 1.0)]
     assert moved[0] == 0 < moved[1] < 1e-5 < moved[2]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"variant": "full"}, "unknown variant 'full': expected one of linear, exact"),
-        ({"variance": 0.0}, "variance: expected a number above 0"),
-        ({"r": -1.0}, "r: expected a number above 0"),
-    ],
-)
-def test_bad_options_are_refused(options, message):
-    with pytest.raises(InputError, match=message):
-        Arow(**options)

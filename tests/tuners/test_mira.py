@@ -224,15 +224,6 @@ def test_options_equal_the_twin(options, run):
 # -- what holds for every list --------------------------------------------------------------------------------------------
 
 
-def test_threads_do_not_matter_and_seeds_do():
-    nbest = random_lists(seed=2, counts=(9,) * 30)
-    tuner = Mira(epochs=3, shards=4)
-    one, two, other = (tuner.fit(nbest, None, Run(seed=s, threads=t)) for s, t in ((0, 1), (0, 4), (1, 1)))
-    assert one.weights == two.weights
-    assert one.history == two.history
-    assert one.weights != other.weights
-
-
 def test_only_differences_within_a_list_matter():
     """Constants added to a list's features change no difference; powers of two keep even the rounding small."""
     nbest = random_lists(seed=3)
@@ -254,14 +245,6 @@ def test_recovers_planted_weights():
     w = vector(nbest, model)
     assert w @ truth / np.sqrt(w @ w * (truth @ truth)) > 0.97
     assert model.history[-1]["dev"] > Mira(epochs=1, c=1e-9).fit(nbest).history[0]["dev"] - 1
-
-
-def test_the_epoch_is_chosen_on_select():
-    nbest, held_out = random_lists(seed=5), random_lists(seed=6)
-    model = Mira(epochs=8, average=False, c=1.0).fit(nbest, held_out, Run())
-    gains = [row["select"] for row in model.history]
-    assert len(set(gains)) > 1
-    assert model.config["epoch"] == 1 + int(np.argmax(gains))
 
 
 # -- strategies -----------------------------------------------------------------------------------------------------------
@@ -318,28 +301,6 @@ def test_frozen_weights_keep_every_bit(options):
     weights = Mira(epochs=3, **options).fit(nbest, None, Run(init=init, groups=GROUPS)).weights
     assert weights["f1"] == init["f1"]
     assert weights["f0"] != init["f0"]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"oracle": "best"}, "unknown oracle 'best': expected one of lu, hope, max-bleu"),
-        ({"prediction": "hope"}, "unknown prediction 'hope': expected one of pb, mc, fear"),
-        ({"c": 0.0}, "c: expected a number above 0, found 0.0"),
-        ({"c": float("nan")}, "c: expected a number above 0, found nan"),
-        ({"k": 0}, "k: expected 1 or more, found 0"),
-        ({"shards": 0}, "shards: expected 1 or more, found 0"),
-        ({"epochs": 0}, "epochs: expected 1 or more, found 0"),
-    ],
-)
-def test_options_are_checked(options, message):
-    with pytest.raises(InputError, match=message):
-        Mira(**options)
-
-
-def test_a_group_setting_without_use_is_an_error():
-    with pytest.raises(InputError, match=r"group 'f\*': expected only freeze, c for mira, found l1; remove it"):
-        Mira().fit(random_lists(), None, Run(groups=Groups((("f*", {"l1": 2.0}),))))
 
 
 # -- scale ----------------------------------------------------------------------------------------------------------------

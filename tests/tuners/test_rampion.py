@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from test_mira import GROUPS, factors, matrix, planted_lists, random_lists, some_init, vector
 
-from boostfeat.core.errors import InputError
 from boostfeat.metrics.bleu import sentence_bleu
 from boostfeat.tuners.base import Features, Groups, Run
 from boostfeat.tuners.rampion import Rampion
@@ -93,29 +92,3 @@ def test_recovers_planted_weights():
     nbest, truth = planted_lists()
     w = vector(nbest, Rampion(eta=1e-3).fit(nbest))
     assert w @ truth / np.sqrt(w @ w * (truth @ truth)) > 0.95
-
-
-def test_the_epoch_is_chosen_on_select():
-    model = Rampion(epochs=8, eta=0.05).fit(random_lists(seed=5), random_lists(seed=6), Run())
-    gains = [row["select"] for row in model.history]
-    assert len(set(gains)) > 1
-    assert model.config["epoch"] == 1 + int(np.argmax(gains))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"eta": 0.0}, "eta: expected a number above 0, found 0.0"),
-        ({"c": -1.0}, "c: expected 0 or more, found -1.0"),
-        ({"alpha": float("nan")}, "alpha: expected 0 or more, found nan"),
-        ({"passes": 0}, "passes: expected 1 or more, found 0"),
-    ],
-)
-def test_options_are_checked(options, message):
-    with pytest.raises(InputError, match=message):
-        Rampion(**options)
-
-
-def test_a_group_setting_without_use_is_an_error():
-    with pytest.raises(InputError, match="expected only freeze, c, l2 for rampion, found l1"):
-        Rampion().fit(random_lists(), None, Run(groups=Groups((("f*", {"l1": 2.0}),))))

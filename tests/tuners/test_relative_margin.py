@@ -10,7 +10,6 @@ import pytest
 from scipy.optimize import minimize
 from test_mira import GROUPS, check_against_twin, container, planted_lists, random_lists, random_stats, some_init, vector
 
-from boostfeat.core.errors import InputError
 from boostfeat.metrics.bleu import sentence_bleu
 from boostfeat.model.model import Model
 from boostfeat.tuners.base import Run
@@ -193,19 +192,3 @@ def test_a_model_without_a_bound_can_be_saved(tmp_path):
     model.save(tmp_path / "m.json")
     assert Model.load(tmp_path / "m.json").config["b"] == "inf"
     assert set(asdict(RelativeMargin())) <= set(RelativeMargin(epochs=1).fit(random_lists()).config)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"solver": "qp"}, "unknown solver 'qp': expected one of pa, cp"),
-        ({"b": 0.0}, "b: expected a number above 0, found 0.0"),
-        ({"d": -1.0}, "d: expected 0 or more, found -1.0"),
-        ({"d": inf}, "d: expected a finite number, found inf"),
-        ({"max_iter": 0}, "max_iter: expected 1 or more, found 0"),
-        ({"oracle": "x"}, "unknown oracle"),
-    ],
-)
-def test_options_are_checked(options, message):
-    with pytest.raises(InputError, match=message):
-        RelativeMargin(**options)

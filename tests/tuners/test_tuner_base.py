@@ -69,10 +69,7 @@ def test_later_groups_win_and_what_is_not_named_stays(tmp_path):
         ("group = 2", "group: expected a list"),
         ("group = [2]", "group[0]: expected an object"),
         ('[[group]]\nmatch = "a"\nfreeze = 1', "group[0].freeze: expected true or false"),
-        (
-            '[[group]]\nmatch = "a"\nrate = 1',
-            "group[0]: expected only keys that boostfeat knows, found 'rate'",
-        ),
+        ('[[group]]\nmatch = "a"\nrate = 1', "group[0]: expected only keys that boostfeat knows, found 'rate'"),
         ('[[group]]\nmatch = "b"\nc = -0.5', "group[0].c: expected a number >= 0.0"),
         ('[[group]]\nmatch = "a"\nl1 = inf', "group[0].l1: expected a number <= "),
         ('[[group]]\nmatch = "a"\nl1 = nan', "group[0].l1: expected a number >= 0.0"),

@@ -16,13 +16,14 @@ from ...lists.choices import Scorer, best_choice
 from ...lists.nbest import NBest
 from ...losses.corpus_weights import weighed_by_size
 from ...losses.pairs import Pairs, pairs_for
-from ...metrics.held_out import HeldOutRows
 from ...metrics.metric import Metric, metric_of
+from ...metrics.significance import HeldOutRows
 from ...tuners.linear import linear_problem
 from ..boost_options import AUTO, NOTHING_TO_CHOOSE, BoostOptions
-from .trials import Step, Tell, Trial, Trials
+from .trials import Trial, Trials
 
 WITHOUT = 1e6  # weights so small that the list's own features decide
+Grid = tuple[float | None, ...]
 GRID = (WITHOUT, 10000.0, 3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0)  # the strongest first: their fits are quick
 THINNED = 4  # one pair of so many takes part, under a penalty as much smaller
 TOLERANCE = 3e-4  # of the fits of trials: their rankings are near those of exact fits, in a fifth of the steps
@@ -38,7 +39,7 @@ class Penalty:
     why: dict[str, Any]
 
 
-def chosen_penalty(trials: Trials, options: BoostOptions, *, seed: int, threads: int = 1, tell: Tell | None = None) -> Penalty:
+def chosen_penalty(trials: Trials, options: BoostOptions) -> Penalty:
     """Choose that sparse_l2 of GRID whose first weights do best on lists that they were not fitted to.
 
     With r_s the statistics of the hypothesis that the weights choose for sentence s, a penalty's score is the metric of Σ_s r_s.
@@ -47,8 +48,8 @@ def chosen_penalty(trials: Trials, options: BoostOptions, *, seed: int, threads:
     """
     metric = metric_of(options.metric, trials.dev)
     is_open = options.sparse_l2 == AUTO and len(trials.dev.sparse_names) > 0
-    grid: tuple[float | None, ...] = GRID if is_open else (_given(options),)
-    fits = penalty_fits(trials, options, metric, grid, seed=seed, threads=threads, tell=tell)
+    grid: Grid = GRID if is_open else (_given(options),)
+    fits = penalty_fits(trials, options, grid)
     rows = [np.concatenate([fit.rows for fit in of_trials]) for of_trials in fits]
     held_out = HeldOutRows(metric, rows)
     gains, best = held_out.gains, int(np.argmax(held_out.gains))
@@ -76,53 +77,34 @@ class PenaltyFit(NamedTuple):
     rows: Array  # [S, n] statistics
 
 
-def penalty_fits(
-    trials: Trials,
-    options: BoostOptions,
-    metric: Metric,
-    grid: tuple[float | None, ...],
-    *,
-    seed: int,
-    threads: int = 1,
-    tell: Tell | None = None,
-) -> list[tuple[PenaltyFit, ...]]:
+def penalty_fits(trials: Trials, options: BoostOptions, grid: Grid) -> list[tuple[PenaltyFit, ...]]:
     """Return for each penalty the fits of all trials.
 
     Each fit starts from the last, the first from the weights of dense features alone: in a quarter of the steps from nothing.
     Weak penalties take most of the time. Once a trial has two in succession that are worse than its best one, the second
     clearly, weaker ones are not fitted there, and count as the last of them: they would be worse still.
     """
-    dev = trials.dev
-    pairs = pairs_for(dev, options.pairs, gain=options.gain, seed=seed, threads=threads)
+    dev, threads = trials.dev, trials.threads
+    pairs = pairs_for(dev, options.pairs, gain=options.gain, seed=trials.seed, threads=threads)
     if options.context:
         pairs = weighed_by_size(pairs, dev, metric_of(options.context_metric, dev).fixed(options.pairs.alpha))
     some = [thinned(pairs, trial.train) for trial in trials]
-    task = partial(_fits_of_trial, pairs=some, options=options, metric=metric, grid=grid)
+    task = partial(_fits_of_trial, pairs=some, options=options, grid=grid)
     if threads > 1:
         threads = max(threads, len(trials))  # all at once: fits are small, and the system shares the cores evenly
-    fits = trials.side_by_side(task, threads, told=("penalty of sparse features", len(grid), tell))
+    fits = trials.side_by_side(task, "penalty of sparse features", len(grid), threads=threads)
     return list(zip(*fits, strict=True))
 
 
-def _fits_of_trial(
-    k: int,
-    trial: Trial,
-    threads: int,
-    step: Step,
-    *,
-    pairs: list[Pairs],
-    options: BoostOptions,
-    metric: Metric,
-    grid: tuple[float | None, ...],
-) -> list[PenaltyFit]:
+def _fits_of_trial(trial: Trial, pairs: list[Pairs], options: BoostOptions, grid: Grid) -> list[PenaltyFit]:
     """Return for each penalty the weights fitted to the trial's pairs, and what they pick from its unseen lists."""
-    dev, unseen, fits = trial.dev, trial.unseen, list[PenaltyFit]()
-    scorer, place = Scorer(unseen), _places(unseen, dev)
+    dev, unseen, fits, metric = trial.dev, trial.unseen, list[PenaltyFit](), metric_of(options.metric, trial.dev)
+    scorer, place, own = Scorer(unseen), _places(unseen, dev), pairs[trial.k]
     near, n_dense = np.zeros(len(dev.feature_names)), len(dev.global_names)
     if n_dense:
-        dense = linear_problem(dev.without_sparse(), pairs[k], threads=threads)
+        dense = linear_problem(dev.without_sparse(), own, threads=trial.threads)
         near[:n_dense] = dense.fit(l2=options.l2 / THINNED, tol=TOLERANCE).raw
-    problem = linear_problem(dev, pairs[k], threads=threads)
+    problem = linear_problem(dev, own, threads=trial.threads)
     for sparse_l2 in grid:
         if are_worse(metric, [fit.rows for fit in fits]):
             fits.append(fits[-1])
@@ -132,7 +114,7 @@ def _fits_of_trial(
             with np.errstate(over="ignore", invalid="ignore"):  # enormous features: the fits themselves say so
                 scores = unseen.sum_units(*unseen.weigh(np.append(near, 0.0)[place]))
             fits.append(PenaltyFit(near, scorer.rows(best_choice(unseen, scores), metric)))
-        step()
+        trial.step()
     return fits
 
 

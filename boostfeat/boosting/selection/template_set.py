@@ -11,15 +11,14 @@ from ...core.errors import InputError
 from ...features.feature_maker import FeatureMaker, plan_of
 from ...features.groups import fitting_templates
 from ...features.plan import FeaturePlan
-from ...lists.feature_range import learnable
 from ...lists.nbest import NBest
-from ...metrics.held_out import HeldOutRows
 from ...metrics.metric import metric_of
+from ...metrics.significance import HeldOutRows
 from ...model.model import Model
 from ..boost_options import BoostOptions
-from ..first_gradient import first_gradient
+from ..local import first_gradient
 from .penalty import Penalty, chosen_penalty
-from .trials import Cluster, Tell, Trials
+from .trials import Trials
 
 TEMPLATES, NONE = "templates", "none"  # a key of a model's config; the name of no templates
 
@@ -45,16 +44,15 @@ def chosen_features(
     maker: FeatureMaker,
     *,
     static_only: bool = False,
-    tell: Tell | None = None,
-    cluster: Cluster | None = None,
+    **how: Any,
 ) -> FeaturedLists:
     """Compute the templates that are named, those that a model to start from carries, or those that pay.
 
     Where nothing is named, the set that fits the list's units is compared with none of it: it is taken unless the weights of the
-    list's own features do as well, within half a standard error.
+    list's own features do as well, within half a standard error. ``how`` has ``tell`` and ``cluster`` of Trials.
     """
     if start is not None and (plan := plan_of(start)) is not None:
-        if templates not in (None, NONE):
+        if templates is not None:
             raise InputError(f"--templates {templates}: the model of --init carries templates of its own; leave one of them out")
         if options.for_decoder:
             plan.for_search(maker.registry, maker.say)
@@ -68,12 +66,10 @@ def chosen_features(
     if templates == NONE or (templates is None and fitting is None):
         return own
     more = taught(own, templates or str(fitting), options, maker)
-    trials = Trials(learnable(dev), None if select is None else learnable(select), cluster)
+    trials = Trials(dev, select, seed=maker.seed, threads=maker.threads, **how)
     if templates is not None or not trials.are_enough:
         return more
-    how: dict[str, Any] = {"seed": maker.seed, "threads": maker.threads, "tell": tell}
-    without = chosen_penalty(trials, options, **how)
-    with_them = chosen_penalty(Trials(learnable(more.dev), more.select and learnable(more.select), cluster), options, **how)
+    without, with_them = (chosen_penalty(trials.on(of.dev, of.select), options) for of in (own, more))
     held_out = HeldOutRows(metric_of(options.metric, dev), [without.rows, with_them.rows])
     gain, error = float(held_out.gains[1] - held_out.gains[0]), held_out.error(0, 1)
     takes = gain > error / 2

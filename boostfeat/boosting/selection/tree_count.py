@@ -15,12 +15,12 @@ import numpy as np
 from ...core.arrays import F64, Array
 from ...lists.choices import Scorer
 from ...lists.nbest import NBest
-from ...metrics.held_out import HeldOutRows
 from ...metrics.metric import Metric, metric_of
+from ...metrics.significance import HeldOutRows
 from ...model.decision import margins
 from ...model.model import Model
 from ...model.own_order import own_order
-from ..stopping import staged_scores
+from ..record import staged_scores
 
 STEPS = 30  # numbers of trees that folds look at, beside none
 ALL = "all"

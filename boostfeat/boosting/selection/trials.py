@@ -7,7 +7,7 @@ way to decide, calibration) is made by what models pick from lists that they wer
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from ...core.arrays import I64, in_threads
 from ...core.processes import give_back
+from ...lists.feature_range import learnable
 from ...lists.nbest import NBest
 
 if TYPE_CHECKING:
@@ -26,9 +27,7 @@ FOLDS = 3  # fits of two thirds of the sentences each: with the last fit, about 
 
 T = TypeVar("T")
 Tell = Callable[[str, int, int], None]  # what is chosen, the fits or rounds done, of how many
-Step = Callable[[], None]  # a trial's task calls it after each of its steps
 Why = Mapping[str, Any]  # what a model's config says of choices
-NO_REASONS: Why = {}
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,9 @@ class Trial:
     train: I64  # sentences of it
     lists: NBest
     held_out: I64 | None  # sentences of the lists; None: all
+    k: int  # its number
+    threads: int = 1
+    step: Callable[[], None] = lambda: None  # a task calls it after each of its steps
 
     @property
     def unseen(self) -> NBest:
@@ -49,7 +51,7 @@ class Trial:
 class Cluster(Protocol):
     """Workers that fits run on, with the functions that this process would run: distributed.cluster.ClusterFits is one."""
 
-    def results(self, trials: Trials, task: Callable[[int, Trial, int, Step], T], told: tuple[str, int, Tell | None]) -> list[T]:
+    def results(self, trials: Trials, task: Callable[[Trial], T], what: str, steps: int) -> list[T]:
         """Return Trials.side_by_side of workers; the task is a function of a module, or a partial one, and has no lists."""
 
     def run_rounds(self, dev: NBest, select: NBest | None, options: Any, **how: Any) -> Model:
@@ -58,11 +60,18 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True)
 class Trials:
-    """The select list, or FOLDS folds of the training list."""
+    """The select list, or FOLDS folds of the training list, and how fits are run on them."""
 
     dev: NBest
     select: NBest | None = None
     cluster: Cluster | None = None  # that fits run on; None: this process
+    seed: int = 0
+    threads: int = 1
+    tell: Tell | None = None
+
+    def on(self, dev: NBest, select: NBest | None) -> Trials:
+        """Return trials of other lists, of which they take what can be learned from."""
+        return replace(self, dev=learnable(dev), select=None if select is None else learnable(select))
 
     @property
     def by(self) -> str:
@@ -74,29 +83,30 @@ class Trials:
     def __iter__(self) -> Iterator[Trial]:
         return map(self.trial, range(len(self)))
 
-    def trial(self, k: int) -> Trial:
-        """The trial of this number."""
+    def trial(self, k: int, **how: Any) -> Trial:
+        """The trial of this number, with these threads and steps."""
         if self.select is not None:
-            return Trial(self.dev, np.arange(len(self.dev)), self.select, None)
+            return Trial(self.dev, np.arange(len(self.dev)), self.select, None, k, **how)
         train, held_out = self.dev.blocks_of_sentences(FOLDS)[k]
-        return Trial(self.dev, train, self.dev, held_out)
+        return Trial(self.dev, train, self.dev, held_out, k, **how)
 
     def side_by_side(
         self,
-        task: Callable[[int, Trial, int, Step], T],
-        threads: int,
+        task: Callable[[Trial], T],
+        what: str = "",
+        steps: int = 0,
         *,
+        threads: int | None = None,
         beside: Callable[[int], Any] | None = None,
-        told: tuple[str, int, Tell | None] = ("", 0, None),
     ) -> list[T]:
-        """Return results of task(number of the trial, trial, threads, step) in the order of trials, which share the threads.
+        """Return results of task(trial) in the order of trials, which share the threads.
 
-        The task calls ``step`` after each of its steps; ``told`` has what they are, how many a trial has, and who hears of them.
-        ``beside`` is called with a number of threads, at the same time as the last trials; not where trials are on a cluster.
+        The task calls ``step`` after each of its steps: ``what`` they are, and how many a trial has, is told. ``beside`` is
+        called with a number of threads, at the same time as the last trials; not where trials are on a cluster.
         """
         if self.cluster is not None:
-            return self.cluster.results(self, task, told)
-        (what, steps, tell), done, lock, ended = told, count(1), Lock(), Event()
+            return self.cluster.results(self, task, what, steps)
+        done, lock, ended, threads = count(1), Lock(), Event(), threads or self.threads
         n = len(self) + (beside is not None)
         last_ones = n % threads  # that are fewer than the threads, and share them
 
@@ -104,12 +114,13 @@ class Trials:
             if ended.is_set():
                 raise RuntimeError("another trial failed, or an interrupt ended all of them")
             with lock:
-                if tell:
-                    tell(what, next(done), len(self) * steps)
+                if self.tell:
+                    self.tell(what, next(done), len(self) * steps)
 
         def run(k: int) -> T | None:
             share = threads // last_ones if k >= n - last_ones else 1
-            result = task(k, self.trial(k), share, step) if k < len(self) else beside and beside(share)
+            trial = self.trial(k, threads=share, step=step) if k < len(self) else None
+            result = task(trial) if trial else beside and beside(share)
             give_back()
             return result
 

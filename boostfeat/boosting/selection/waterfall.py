@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...core.arrays import Array
-from ...metrics.held_out import HeldOutRows
 from ...metrics.metric import Metric, figure
+from ...metrics.significance import HeldOutRows
 
 KEY = "waterfall"
 FIRST, OWN, TEMPLATES, TREES, DECISION = "first choice", "list's features", "+ templates", "+ trees", "+ decision"

@@ -17,14 +17,14 @@ from ...core.arrays import F64, Array
 from ...lists.choices import Scorer
 from ...lists.mbr import expected_under
 from ...lists.nbest import NBest
-from ...metrics.held_out import HeldOutRows
 from ...metrics.metric import Metric, metric_of
 from ...metrics.ngrams import posteriors
+from ...metrics.significance import HeldOutRows
 from ...model.decision import KEY, MBR, SCORE, Length, margins
 from ...model.effects import within_list_sd
 from ...model.model import Model
 from ..boost_options import AUTO, BoostOptions
-from .trials import Step, Trial, Trials
+from .trials import Trial, Trials
 
 
 class Way(NamedTuple):
@@ -69,11 +69,9 @@ def decisions(model: Model, length: Length | None, nbest: NBest, metric_name: st
     return Decisions([scorer.rows(chosen, metric) for chosen, _, _ in found], [margin for _, _, margin in found], spread)
 
 
-def ways_of_trials(
-    trials: Trials, models: Sequence[Model], lengths: Sequence[Length | None], metric: str, *, threads: int = 1
-) -> Decisions:
+def ways_of_trials(trials: Trials, fits: Sequence[tuple[Model, Length | None]], metric: str) -> Decisions:
     """Return the choices of each way by the models of the trials, and by what their sentences teach of lengths."""
-    parts = trials.side_by_side(partial(_ways_of_trial, models=models, lengths=lengths, metric=metric), threads)
+    parts = trials.side_by_side(partial(_ways_of_trial, fits=fits, metric=metric))
     ways = range(min(len(part.rows) for part in parts))
     return Decisions(
         [np.concatenate([part.rows[c] for part in parts]) for c in ways],
@@ -82,10 +80,8 @@ def ways_of_trials(
     )
 
 
-def _ways_of_trial(
-    k: int, trial: Trial, threads: int, step: Step, *, models: Sequence[Model], lengths: Sequence[Length | None], metric: str
-) -> Decisions:
-    return decisions(models[k], lengths[k], trial.unseen, metric, threads=threads)
+def _ways_of_trial(trial: Trial, fits: Sequence[tuple[Model, Length | None]], metric: str) -> Decisions:
+    return decisions(*fits[trial.k], trial.unseen, metric, threads=trial.threads)
 
 
 def chosen_way(metric: Metric, found: Decisions, length: Length | None) -> tuple[Array, F64, dict[str, Any]]:

@@ -29,15 +29,7 @@ from ..kinds import tested_features
 from ..target import Check, Context, Exporter
 from ..verify import difference
 from .feature_function import filled
-from .writing import (
-    TABLE,
-    WEIGHTS,
-    MosesJob,
-    function_weights,
-    linear_value,
-    of_function,
-    write,
-)
+from .writing import TABLE, WEIGHTS, MosesJob, function_weights, linear_value, of_function, write
 
 USES = ("prefix", "static", "phrase_table", "ini", "columns", "binary", "hidden", "plan")
 BAR = " ||| "
@@ -183,15 +175,8 @@ def run_model(folder: Path, prefix: str, nbest: NBest, weights: list[float], pla
         numbers = np.ascontiguousarray(_scores(model_file, nbest, places)), np.array(weights, np.float64), out
         n_sentences, n_units, n_hyps = map(ctypes.c_long, (len(nbest), nbest.n_units, nbest.n_hyps))
         library.run.restype = ctypes.c_char_p
-        failed = library.run(
-            str(model_file).encode(),
-            *texts.pointers,
-            n_sentences,
-            n_units,
-            *pointers(*hyps),
-            n_hyps,
-            *pointers(*occurrences, *numbers),
-        )
+        lists = *texts.pointers, n_sentences, n_units, *pointers(*hyps), n_hyps, *pointers(*occurrences, *numbers)
+        failed = library.run(str(model_file).encode(), *lists)
     if failed is not None:
         raise InputError(f"--to moses: expected a model that the feature function reads, found: {failed.decode()}; report this")
     return out

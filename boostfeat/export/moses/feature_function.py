@@ -54,7 +54,7 @@ KNOWN: dict[str, tuple[str, int, int]] = {
     **{name: ("V", APPLIED, k) for k, name in enumerate(_PREVIOUS)},
     **{name: ("F", LATE, k) for k, name in enumerate(_AHEAD)},
 }
-TRANSLATED = {"m1.tgt": "model1"}  # features by Model 1, and the templates that hold their tables
+TRANSLATED = {"m1.tgt": "model1", "m1.bitext": "model1_bitext"}  # features by Model 1, and the templates that hold their tables
 _PRODUCER = re.compile(r"[A-Za-z0-9.:+-][A-Za-z0-9.:+_-]*")
 _PER_WORD = re.compile(r"lm\.word\.(.+?)(?:<(q\d+))?")
 _NEIGHBOUR = {"prev.": ("M", APPLIED, "previous"), "next.": ("N", LATE, "following")}
@@ -133,7 +133,7 @@ class _TreeInputs:
     def _translations(self, name: str) -> Entry:
         if entry := self._entry(TRANSLATED[name]):
             return entry
-        raise InputError(f"feature {name!r}: expected the table of Model 1 that references taught, found none; give --plan")
+        raise InputError(f"feature {name!r}: expected the table of Model 1 that was learned, found none; give --plan")
 
     def _quantile(self, model: str, quantile: str) -> float:
         if entry := self._entry("lm_per_word"):
@@ -152,7 +152,7 @@ class _TreeInputs:
         return f"{op} {stage} 0 {self._score(of)} {len(bins['cuts'])} {numbers}", stage
 
 
-_SHOWN = "pos.*, span.len, jump.*, ori.*, lm.word.*, m1.tgt, neighbours"
+_SHOWN = "pos.*, span.len, jump.*, ori.*, lm.word.*, m1.tgt, m1.bitext, neighbours"
 _ANOTHER = "another; export with --phrase-table if it is one of the phrase pair, as count.log, else learn without its template"
 _BEYOND = {
     kind: f"one of the whole {what}; learn without its template, or rerank Moses' lists with this model"

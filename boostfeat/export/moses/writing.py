@@ -13,7 +13,8 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
+from operator import methodcaller
 from pathlib import Path
 from string import Template
 
@@ -269,13 +270,9 @@ def table_columns(model: Model, other: dict[str, float], style: str, inputs: Ite
             return tree_scores(model.trees, table) + (0.0 if linear is None else linear(table))
 
         parts = [("sum", total, 1.0)]
-    parts += [(name, partial(_column, name), 0.0) for name in inputs]
+    parts += [(name, methodcaller("column", name), 0.0) for name in inputs]
     names, values, weights = zip(*parts, strict=True)
     return Scores(names, values), list(weights)
-
-
-def _column(name: str, table: FeatureTable) -> F64:
-    return table.column(name)
 
 
 def linear_value(weights: dict[str, float]) -> Value:

@@ -9,7 +9,7 @@ compute them while it searches, and a model that uses them can only rerank.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, pairwise
@@ -23,6 +23,8 @@ from ...core.kernels import kernel
 from ...lists import mbr as kernels
 from ...lists.words import Words as WordRows
 from ...metrics.ngrams import key_masses, list_keys
+from ...model.decision import expected_words
+from ..expected_length import learn_lengths
 from ..registry import Columns, Crossed, Dense, template
 from ..teach import learn_translations
 from .helpers import STEP, Words, rounded
@@ -72,6 +74,14 @@ def whole_hypothesis(hypothesis: Words, sentence: Words) -> Dense:
 @cache
 def _log_ratio(n: int, m: int) -> float:
     return abs(log(n / m))
+
+
+@template("expected_length", learn=Crossed(learn_lengths, bitext=True), columns=("length.over", "length.under"))
+def expected_length(hypothesis: Words, sentence: Words, *, shared: Sequence[float], of_stems: Mapping[str, float]) -> Dense:
+    """Words beyond, and below, the number that references and a bitext let expect: squared, by that number."""
+    expected = expected_words(sentence, shared, of_stems)
+    off = len(hypothesis) - expected
+    return {"length.over" if off > 0 else "length.under": off * off / expected}
 
 
 @template("model1_inverse", learn=Crossed(learn_translations(inverse=True)), columns=("m1.src",))

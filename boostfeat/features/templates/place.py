@@ -12,8 +12,17 @@ from itertools import pairwise
 from math import log, log1p
 from typing import TYPE_CHECKING
 
-from ..registry import Counted, Crossed, Dense, Names, template
-from ..teach import choose_corpus_pairs, frequent, lacks_language_model, learn_bins, learn_language_models, learn_translations
+from ..registry import Counted, Crossed, Dense, FromBitext, Names, template
+from ..teach import (
+    choose_corpus_pairs,
+    frequent,
+    lacks_language_model,
+    learn_bins,
+    learn_language_models,
+    learn_morphemes,
+    learn_translations,
+    morphemes,
+)
 from .helpers import END, START, UNKNOWN, Links, Words, as_sets, classes, has_digit, is_punctuation
 from .phrase import al
 
@@ -308,16 +317,31 @@ def stems(words: Words, cut: int) -> list[str]:
 
 @template("model1", learn=Crossed(learn_translations(inverse=False)), columns=("m1.tgt",))
 def model1(target: Words, sentence: Words, *, cut: int, table: Translations) -> Dense:
-    """Model 1 log-probability of the target words given the source sentence's stems, as references taught it.
+    """Model 1 log-probability of the target words given the source sentence's stems, as references taught it."""
+    return {"m1.tgt": log_translated(target, stems(sentence, cut), table)}
 
-    Σ_j log max(1/(l+1) Σ_{i=0..l} t(e_j|f_i), FLOOR), the empty word first.
-    """
-    rows = [table[stem] for stem in ("", *stems(sentence, cut)) if stem in table]
+
+@template("model1_bitext", learn=FromBitext(learn_translations(inverse=False)), columns=("m1.bitext",))
+def model1_bitext(target: Words, sentence: Words, *, cut: int, table: Translations) -> Dense:
+    """Model 1 log-probability as a bitext taught it (``--bitext``)."""
+    return {"m1.bitext": log_translated(target, stems(sentence, cut), table)}
+
+
+@template("morpheme_weight", learn=FromBitext(learn_morphemes), columns=("morph.tgt|src", "morph.src|tgt"))
+def morpheme_weight(source: Words, target: Words, *, cut: int, table: Translations, inverse: Translations) -> Dense:
+    """Model 1 log-probability of each phrase's stems and suffixes given the other's, from a bitext [TA13 2.2]."""
+    f, e = morphemes(source, cut), morphemes(target, cut)
+    return {"morph.tgt|src": log_translated(e, f, table), "morph.src|tgt": log_translated(f, e, inverse)}
+
+
+def log_translated(target: Words, given: Words, table: Translations) -> float:
+    """Σ_j log max(1/(l+1) Σ_{i=0..l} t(e_j|f_i), FLOOR), the empty word first."""
+    rows = [table[word] for word in ("", *given) if word in table]
     total = 0.0
     for word in target:
         p = 0.0
         for row in rows:
             if word in row:
                 p += row[word]
-        total += log(max(p / (len(sentence) + 1), FLOOR))
-    return {"m1.tgt": total}
+        total += log(max(p / (len(given) + 1), FLOOR))
+    return total

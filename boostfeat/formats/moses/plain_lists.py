@@ -19,11 +19,10 @@ import pyarrow.compute as pc
 
 from ...core.arrays import F64, I64, Array
 from ...core.errors import FormatError, InputError, clip, counted
-from ...core.kernels import kernel
 from ...core.text import split_words
 from ...lists.build import HypColumns, HypRecord, ReadOptions, UnitRecord
 from ...lists.nbest import NBest, SparseRows, Units
-from ..bar_kernel import NONE, SourceTokens, find_unit, hash_bytes, put_unit, read_digits, skip_blanks, source_slice
+from ..bar_kernel import SourceTokens, read_units, room_for_units
 from ..bar_lines import BarLines, NamedValues, read_bar_list, source_tokens, string_column, unit_columns
 from ..fields import (
     format_features,
@@ -59,174 +58,14 @@ def _columns(lines: BarLines, sent: I64, source: SourceTokens) -> HypColumns:
     text_ptr, text, n_words = lines.words(lines.field(1))
     segments, links = lines.field(4), lines.field(5)
     most = int(np.sum(segments[1] - segments[0])) // 3 + 1  # a segment is like 0=0
-    units = lines.room.units(most, 2 * lines.block.end, source)
+    units = room_for_units(most, 2 * lines.block.end, source)
     n_units = np.zeros(len(lines), np.int64)
-    places = [lines.room.array(f"places.{k}", most, np.int32) for k in range(3)]  # units, starts in source and target
+    places = np.empty((3, most), np.int32)  # units, starts in source and target
     given = (lines.n_fields, sent, *segments, *links, text, text_ptr, n_words, source)
-    n = _read_units(lines.buf, *given, units, n_units, *places, lines.odd)
+    n = read_units(lines.buf, *given, units, n_units, *places, lines.odd)
     none = NamedValues((), np.zeros(int(units.n[0]), np.int64), np.zeros(0, np.int32), np.zeros(0))
-    of_units = [place[:n].copy() for place in places]
-    return HypColumns._make(
-        [sent, string_column(text_ptr, text), score, *features, n_units, *of_units, unit_columns(units, none)]
-    )
-
-
-@kernel
-def _read_span(buf, i, end):  # type: ignore[no-untyped-def]
-    """(first, last, position after it) of ``2`` or ``2-3``; position -1 if it is none."""
-    first, i = read_digits(buf, i, end)
-    if i < 0 or i >= end or buf[i] != 45:
-        return first, first, i
-    last, i = read_digits(buf, i + 1, end)
-    return first, last, (i if last >= first else NONE)
-
-
-@kernel
-def _read_segments(buf, i, end, n_words, spans):  # type: ignore[no-untyped-def]
-    """The segments ``0-1=0 2=1-2`` of buf[i:end] into OUT spans[k] = (source start, end, target start, end).
-
-    Returns their number, -1 where one is irregular. A phrase without words is printed like one with one word, which the next
-    one takes.
-    """
-    n = 0
-    while True:
-        i = skip_blanks(buf, i, end)
-        if i == end:
-            break
-        a, b, i = _read_span(buf, i, end)
-        if i < 0 or i >= end or buf[i] != 61:
-            return NONE
-        c, d, i = _read_span(buf, i + 1, end)
-        if i < 0 or (i < end and buf[i] != 32):
-            return NONE
-        spans[n, 0], spans[n, 1], spans[n, 2], spans[n, 3] = a, b + 1, c, d + 1
-        n += 1
-    for k in range(n):
-        following = spans[k + 1, 2] if k + 1 < n else n_words
-        if spans[k, 2] == following and spans[k, 3] == following + 1:
-            spans[k, 3] = following
-        if spans[k, 3] > n_words:
-            return NONE
-    return n
-
-
-@kernel
-def _read_points(buf, i, end, spans, n_units, n_words, unit_at, points):  # type: ignore[no-untyped-def]
-    """The alignment points ``0-1`` of buf[i:end] into OUT points[k] = (unit, source, target), places within the unit.
-
-    Returns their number, -1 where one is irregular or outside of its segment.
-    """
-    unit_at[:n_words] = -1
-    for u in range(n_units):
-        unit_at[spans[u, 2] : spans[u, 3]] = u
-    n = 0
-    while True:
-        i = skip_blanks(buf, i, end)
-        if i == end:
-            return n
-        s, i = read_digits(buf, i, end)
-        if i < 0 or i >= end or buf[i] != 45:
-            return NONE
-        t, i = read_digits(buf, i + 1, end)
-        if i < 0 or (i < end and buf[i] != 32):
-            return NONE
-        if n_units:
-            u = unit_at[t] if t < n_words else -1
-            if u < 0 or not spans[u, 0] <= s < spans[u, 1]:
-                return NONE
-            points[n, 0], points[n, 1], points[n, 2] = u, s - spans[u, 0], t - spans[u, 2]
-            n += 1
-
-
-@kernel
-def _put_digits(value, out, at):  # type: ignore[no-untyped-def]
-    size = 1
-    while value >= 10**size:
-        size += 1
-    for k in range(size):
-        out[at + size - 1 - k] = 48 + value % 10
-        value //= 10
-    return at + size
-
-
-@kernel
-def _put_links(points, n_points, u, out, at):  # type: ignore[no-untyped-def]
-    """The links of unit u, ``0-0 1-1``, to OUT out[at:]; returns the position after them."""
-    first = at
-    for k in range(n_points):
-        if points[k, 0] == u:
-            if at > first:
-                out[at] = 32
-                at += 1
-            at = _put_digits(points[k, 1], out, at)
-            out[at] = 45
-            at = _put_digits(points[k, 2], out, at + 1)
-    return at
-
-
-@kernel
-def _read_units(  # type: ignore[no-untyped-def]
-    buf, n_fields, sent, seg_begin, seg_end, al_begin, al_end, text, text_ptr, n_words, source, units, n_units, unit, src_start,
-    tgt_start, odd,
-):  # fmt: skip
-    """Units of segments and links of lines. OUT units, n_units of each line; unit, src_start, tgt_start of occurrences.
-
-    Returns the number of occurrences.
-    """
-    most = 2
-    for r in range(len(sent)):
-        most = max(most, seg_end[r] - seg_begin[r], al_end[r] - al_begin[r], text_ptr[r + 1] - text_ptr[r])
-    most = most // 2 + 2
-    starts, unit_at = np.empty(most + 1, np.int64), np.empty(most, np.int64)
-    spans, points = np.empty((most, 4), np.int64), np.empty((most, 3), np.int64)
-    table, hash1, hash2, align, align_ptr = units.table, units.hash, units.hash2, units.align, units.align_ptr
-    n_occ, has_source = 0, len(source.start) > 0
-    for r in range(len(sent)):
-        if odd[r] or n_fields[r] < 5:
-            continue
-        has_segments = n_fields[r] == 6
-        for j in range(seg_begin[r], seg_end[r]):
-            has_segments = has_segments or buf[j] == 61
-        n = _read_segments(buf, seg_begin[r], seg_end[r], n_words[r], spans) if has_segments else 0
-        a, b = (al_begin[r], al_end[r]) if n_fields[r] == 6 else (seg_begin[r], seg_end[r])
-        n_points = 0
-        if n >= 0 and (n_fields[r] == 6 or not has_segments):
-            n_points = _read_points(buf, a, b, spans, n, n_words[r], unit_at, points)
-        if n < 0 or n_points < 0:
-            odd[r] = True
-            continue
-        k = 0
-        if n_words[r]:
-            starts[0], k = text_ptr[r], 1
-        for j in range(text_ptr[r], text_ptr[r + 1] if n else text_ptr[r]):
-            if text[j] == 32:
-                starts[k] = j + 1
-                k += 1
-        starts[k] = text_ptr[r + 1] + 1
-        for u in range(n):
-            first, last, tgt, tgt_end = spans[u, 0], spans[u, 1], spans[u, 2], spans[u, 3]
-            src_a = src_b = np.int64(0)
-            if has_source:
-                src_a, src_b = source_slice(source, sent[r], first, last)
-            v = units.n[0]
-            if src_a < 0 or (src_b and units.src_ptr[v] + src_b - src_a > len(units.src)):
-                odd[r] = True
-                break
-            links_end = _put_links(points, n_points, u, align, align_ptr[v])
-            word_a, word_b = (starts[tgt], starts[tgt_end] - 1) if tgt_end > tgt else (np.int64(0), np.int64(0))
-            h1, h2 = hash_bytes(text, word_a, word_b, np.uint64(last - first), np.uint64(tgt_end - tgt))
-            h1, h2 = hash_bytes(align, align_ptr[v], links_end, h1, h2)
-            h1, h2 = hash_bytes(source.text, src_a, src_b, h1, h2)
-            slot = find_unit(table, hash1, hash2, h1, h2)
-            if table[slot] < 0:
-                put_unit(units, text, word_a, word_b, source, src_a, src_b, last - first, np.nan)
-                align_ptr[v + 1] = links_end
-                table[slot], hash1[v], hash2[v] = v, h1, h2
-            unit[n_occ + u], src_start[n_occ + u], tgt_start[n_occ + u] = table[slot], first, tgt
-        if not odd[r]:
-            n_units[r] = n
-            n_occ += n
-    return n_occ
+    texts = string_column(text_ptr, text)
+    return HypColumns._make([sent, texts, score, *features, n_units, *places[:, :n], unit_columns(units, none)])
 
 
 def parse_line(line: str, where: str) -> HypRecord:

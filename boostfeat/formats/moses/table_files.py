@@ -21,7 +21,8 @@ from ...core.arrays import F64, I64, Array, offsets, owners
 from ...core.errors import FormatError, clip
 from ...core.files import decode, read_blocks, read_head
 from ...core.text import Strings
-from ..bar_kernel import Room, copy_slices
+from ...lists.nbest import Units
+from ..bar_kernel import copy_slices
 from ..bar_lines import BarLines
 from ..fields import floats
 
@@ -137,7 +138,7 @@ def read_entries(path: str | Path, kind: Kind = PHRASES) -> Iterator[Entries]:
     """Yield a table's lines in chunks; every line has as many scores as the kind says, or the first line has."""
     before, n_scores = 0, kind.n_scores or count_scores(path)
     for block in read_blocks(path, CHUNK):
-        lines = BarLines.of_block(str(path), block, Room())
+        lines = BarLines.of_block(str(path), block)
         lines.before, before = before, before + lines.n_lines
         wrong = (lines.n_fields < 3) | (lines.n_fields > (kind.most or lines.n_fields)) | np.equal(*lines.field(SOURCE))
         if wrong.any():
@@ -171,3 +172,19 @@ def spliced(entries: Entries, added: Strings) -> bytes:
         blank = b"" if head.endswith(b" ") else b" "  # an empty field has one already
         out.append(head + blank + more.encode() + (b" " if rest else b"") + rest + b"\n")
     return b"".join(out)
+
+
+def read_phrase_counts(path: str | Path, units: Units) -> dict[tuple[str, str], float]:
+    """Counts of the phrase pairs that occur in a list: ``source ||| target ||| scores ||| alignment ||| n(t) n(s) n(s,t) |||``.
+
+    The table is streamed; only lines of pairs that occur are parsed.
+    """
+    units_of = zip(units.src.to_pylist(), units.tgt.to_pylist(), strict=True)
+    wanted = {(src.encode(), tgt.encode()): (src, tgt) for src, tgt in units_of}
+    out: dict[tuple[str, str], float] = {}
+    for entries in read_entries(path):
+        pairs = list(zip(entries.contents(SOURCE).to_pylist(), entries.contents(TARGET).to_pylist(), strict=True))
+        rows = [row for row, pair in enumerate(pairs) if pair in wanted]
+        counts = entries.take(np.array(rows, np.int64)).joint_counts()
+        out |= {wanted[pairs[row]]: count for row, count in zip(rows, counts.tolist(), strict=True)}
+    return out

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays import I64, offsets, segment_positions
+from ...core.arrays import I64, in_order, offsets, segment_positions
 from ...core.errors import InputError
 from ...core.text import split_words
 from ...features.feature_maker import FeatureMaker
 from ...model.model import Model
 from ..graphs.graph import EXAMINED_PER_STRING
 from ..graphs.kbest import Shape, find_kbest
-from ..graphs.rescoring import in_order
 from . import search as kernel
 from .decoder_features import UnitScorer, scorer
 from .lattice import Derivation, Lattice
@@ -103,24 +102,6 @@ class Decoder:
         self.scorer.weighed.templates.words(sorted(unknown))
         _ = self.scorer.weighed.sums, self.scorer.weighed.columns  # now, and not in every thread
 
-    def score(self, sentence: str, phrases: Sequence[tuple[int, int, str]]) -> Derivation:
-        """The derivation that translates these source spans (start, end, target phrase) in this order, feature by feature."""
-        lattice = Lattice.of(self.system, self.scorer, split_words(sentence))
-        hyps = np.full((len(phrases) + 1, kernel.N_COLUMNS), -1, np.int64)
-        hyps[0, [kernel.STATE, kernel.END, kernel.COVERED, kernel.LATE]] = self.system.lm.start, 0, 0, 0
-        chosen = np.array([lattice.find(*phrase) for phrase in phrases], np.int64)
-        for k, (start, end, _) in enumerate(phrases):
-            _, state = kernel.phrase_lm(self.system.lm.automaton, hyps[k, kernel.STATE], lattice.options, chosen[k], -1)
-            hyps[k + 1, [kernel.STATE, kernel.FORWARD]] = state, lattice.options.forward[chosen[k]]
-            if len(lattice.moves.late):
-                hyps[k + 1, kernel.LATE] = lattice.moves.late[chosen[k]]
-            hyps[k + 1, [kernel.START, kernel.END, kernel.COVERED]] = start, end, hyps[k, kernel.COVERED] + end - start
-        if sorted(i for a, b, _ in phrases for i in range(a, b)) != list(range(len(lattice.tokens))):
-            raise InputError(
-                f"expected phrases that cover each of {len(lattice.tokens)} words once, found others; check the spans"
-            )
-        return lattice.derivation(chosen, *lattice.edges(hyps, np.arange(len(phrases)), chosen))
-
 
 @dataclass(frozen=True)
 class Decoded:
@@ -137,7 +118,7 @@ class Decoded:
     def best(self) -> Derivation:
         """The translation of the highest score."""
         if self.found is None:
-            return Derivation("", 0.0, (), self.names)
+            return Derivation("", 0.0, ())
         path, h = [], self.found.goal
         while h:
             path.append(self.found.hyps[h, [kernel.BACK, kernel.OPTION]])

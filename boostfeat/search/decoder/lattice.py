@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...core.arrays import F64, I32, I64, offsets, segment_positions
-from ...core.errors import InputError, clip
 from ...features.language_model import isolated_scores
 from ...features.plan import product_name
+from ...lists.build import UnitRecord
 from . import search as kernel
 from .decoder_features import EXTRAS, UnitScorer
 from .search_ngrams import Ngrams
@@ -19,31 +19,12 @@ from .system import PHRASE_PENALTY, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY, Phrase
 
 
 @dataclass(frozen=True)
-class TranslatedUnit:
-    """A phrase of a derivation. Spans are half-open."""
-
-    src: tuple[int, int]
-    tgt: tuple[int, int]
-    text: str
-    align: str
-    features: F64  # [D]
-    score: float  # of its edge: with what the move onto it adds to the phrase before
-
-
-@dataclass(frozen=True)
 class Derivation:
-    """A translation and how it came about."""
+    """A translation and how it came about. The score of a unit is that of its edge: the move onto it is part of it."""
 
     text: str
     score: float
-    units: tuple[TranslatedUnit, ...]
-    names: tuple[str, ...]  # [D]
-
-    @property
-    def features(self) -> dict[str, float]:
-        """Totals over the units."""
-        total = np.sum([np.zeros(len(self.names)), *(unit.features for unit in self.units)], axis=0)
-        return dict(zip(self.names, total.tolist(), strict=True))
+    units: tuple[UnitRecord, ...]
 
 
 @dataclass(frozen=True)
@@ -78,14 +59,6 @@ class Lattice:
             options = options.in_place(scorer.weighed)
         return options.lattice()
 
-    def find(self, start: int, end: int, text: str) -> int:
-        """The option that translates start:end as ``text``."""
-        for o in np.flatnonzero((self.start == start) & (self.end == end)).tolist():
-            if self.text(o) == text:
-                return int(o)
-        src = " ".join(self.tokens[start:end])
-        raise InputError(f"expected a phrase pair of the table, found {clip(src)} -> {clip(text)}; check the derivation")
-
     def text(self, o: int) -> str:
         return self.system.table.tgt[self.row[o]] if self.row[o] else self.tokens[self.start[o]]
 
@@ -104,15 +77,15 @@ class Lattice:
 
     def derivation(self, chosen: I64, x: F64, scores: F64) -> Derivation:
         """The derivation of these options, whose edges have features x [R, D] and scores [R]."""
-        units: list[TranslatedUnit] = []
-        at = 0
-        n_words, align = np.diff(self.options.word_ptr)[chosen].tolist(), self.system.table.align
-        for o, n, features, score in zip(chosen.tolist(), n_words, x, scores.tolist(), strict=True):
-            src = (int(self.start[o]), int(self.end[o]))
-            units.append(TranslatedUnit(src, (at, at + n), self.text(o), align[self.row[o]], features, score))
+        units, names, align, at = list[UnitRecord](), self.scorer.names, self.system.table.align, 0
+        n_words = np.diff(self.options.word_ptr)[chosen].tolist()
+        for o, n, row, score in zip(chosen.tolist(), n_words, x.tolist(), scores.tolist(), strict=True):
+            src, features = (int(self.start[o]), int(self.end[o])), dict(zip(names, row, strict=True))
+            texts = " ".join(self.tokens[slice(*src)]), self.text(o)
+            units.append(UnitRecord(features, src, (at, at + n), *texts, align[self.row[o]], score))
             at += n
-        text = " ".join([unit.text for unit in units if unit.text])
-        return Derivation(text, float(scores.sum()), tuple(units), self.scorer.names)
+        text = " ".join([unit.tgt_text for unit in units if unit.tgt_text])
+        return Derivation(text, float(scores.sum()), tuple(units))
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from ...core.arrays import F64
 from ...core.errors import InputError, clip
 from ...formats.fields import format_number
 from ...formats.moses import enriched as moses_enriched
-from ...lists.build import Builder, HypRecord, ReadOptions, UnitRecord
+from ...lists.build import Builder, HypRecord, ReadOptions
 from ...lists.nbest import NBest
 from . import search as kernel
 from .decoder import Decoded
-from .lattice import Derivation, Lattice
+from .lattice import Lattice
 from .system import DISTORTION, LM, PHRASE_PENALTY, REORDERING, TRANSLATION, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY
 
 BATCH = 64  # sentences whose lists are in memory while a file is written
@@ -28,25 +28,9 @@ def collect(results: Iterable[Decoded], size: int, *, distinct: bool = True, fir
     for sent, result in enumerate(results, first_id):
         names = result.names
         builder = builder or Builder(ReadOptions(), declared_dense=names)
-        for derivation in result.nbest(size, distinct=distinct):
-            builder.add(_record(derivation, result.lattice.tokens, names, sent))
+        for found in result.nbest(size, distinct=distinct):
+            builder.add(HypRecord(sent, found.text, f"sentence {sent}", found.score, units=found.units))
     return (builder or Builder()).finish()
-
-
-def _record(derivation: Derivation, tokens: list[str], names: tuple[str, ...], sent: int) -> HypRecord:
-    units = [
-        UnitRecord(
-            features=dict(zip(names, unit.features.tolist(), strict=True)),
-            src=unit.src,
-            tgt=unit.tgt,
-            src_text=" ".join(tokens[slice(*unit.src)]),
-            tgt_text=unit.text,
-            align=unit.align,
-            score=unit.score,
-        )
-        for unit in derivation.units
-    ]
-    return HypRecord(sent=sent, text=derivation.text, where=f"sentence {sent}", score=derivation.score, units=units)
 
 
 def write_nbest(stream: IO[bytes], results: Iterable[Decoded], size: int, *, distinct: bool = True, first_id: int = 0) -> None:

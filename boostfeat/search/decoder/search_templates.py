@@ -33,7 +33,6 @@ from ...features.templates.helpers import split
 from ...features.templates.place import TURNS, checked_bins
 from ...lists.nbest import SparseRows
 from ...lists.words import NONE
-from ..template_calls import caller, shared_arguments
 from .search import Moves
 from .search_ngrams import START, Ngrams, joined
 from .searchable import BETWEEN, is_placed
@@ -169,7 +168,7 @@ class SearchTemplates:
         return out
 
     def _call(self, entry: Entry, template: Template, **shared: Any) -> Callable[[Mapping[str, Any]], Any]:
-        return caller(entry, template, {**shared_arguments(template, self.resources), **shared})
+        return template.caller(entry.options, {**template.shared_arguments(self.resources), **shared})
 
     def _by_move(self, call: Callable[[Mapping[str, Any]], Any], pairs: Sequence[Pair]) -> dict[str, list[list[str]]]:
         """Names of lo or co by orientation: those of the move onto a phrase, and those of the move after it."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import FormatError, InputError, clip
-from ...core.options import check, option
+from ...core.options import Checked, option
 from ...formats.fields import component
 from ...formats.moses.ini import Ini
 from .system import DISTORTION, LM, PHRASE_PENALTY, TRANSLATION, UNKNOWN, WORD_PENALTY
@@ -20,16 +20,13 @@ SEARCH = "Search"
 
 
 @dataclass(frozen=True)
-class SearchOptions:
+class SearchOptions(Checked):
     """Pruning, with Moses' defaults. 0 means no limit, for distortion -1."""
 
     stack: int = option(200, "Hypotheses a stack; 0: all", least=0, group=SEARCH)
     beam: float = option(1e-5, "Least ratio to the stack's best; 0: none", least=0, most=1, group=SEARCH)
     table_limit: int = option(20, "Translations of a phrase; 0: all", least=0, group=SEARCH)
     distortion_limit: int = option(6, "Words to jump, unless the ini says it; -1: any", least=-1, most=WINDOW, group=SEARCH)
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 REORDERING = "LexicalReordering0"

@@ -144,12 +144,8 @@ def with_reordering(table: PhraseTable, path: str | Path) -> PhraseTable:
             scores[row] = values
         n_found += len(found)
     if row_of and not n_found:
-        raise FormatError(
-            str(path),
-            expected="pairs of the phrase table",
-            found=f"none of its {len(row_of)}",
-            fix="give the reordering table of this system",
-        )
+        expected, fix = "pairs of the phrase table", "give the reordering table of this system"
+        raise FormatError(str(path), expected=expected, found=f"none of its {len(row_of)}", fix=fix)
     return replace(table, reordering=log_scores(scores))
 
 

@@ -30,7 +30,6 @@ from ...features.resources import Clusters
 from ...features.templates.place import TURNS, turn
 from ...lists.build import assemble
 from ...lists.nbest import NBest, SparseRows, Units, strings
-from ..template_calls import caller
 from .graph import Graph
 from .kbest import Shape
 
@@ -168,7 +167,7 @@ class Neighbours:
     @cached_property
     def _calls(self) -> list[tuple[Entry, Callable[[Place], Any]]]:
         shared = {"clusters": self.plan.clusters or Clusters()}
-        return [(entry, caller(entry, TEMPLATES[entry.name], shared)) for entry in self.entries]
+        return [(entry, TEMPLATES[entry.name].caller(entry.options, shared)) for entry in self.entries]
 
 
 def _with_edges(graph: Graph, old: I64, tails: I64, head_ptr: I64) -> Graph:

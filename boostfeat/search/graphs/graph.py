@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
 from math import nan
 from typing import Any
 
 import numpy as np
 
-from ...core.arrays import F64, I32, I64, Array, Bool, add_segment_sums, offsets, owners, segment_positions
+from ...core.arrays import F64, I32, I64, Bool, add_segment_sums, offsets, owners, segment_positions
 from ...core.errors import FormatError, InputError, clip
 from ...lists.build import ListRecord, UnitRecord
 from ...lists.nbest import SparseRows
-from .kbest import Shape, find_best, find_kbest, log_counts, topological_order
+from .kbest import Shape, find_best, find_kbest, log_counts
 
 DEFAULT_SIZE = 100  # the k of k-best when none is given
 EXAMINED_PER_STRING = 100  # for k distinct strings at most so many times k derivations of a node are examined
@@ -51,29 +52,6 @@ class Derivations:
 
     def __len__(self) -> int:
         return len(self.score)
-
-    def take(self, rows: Array) -> Derivations:
-        """These derivations, in this order."""
-        at, words = segment_positions(self.edge_ptr, rows), segment_positions(self.token_ptr, rows)
-        return Derivations(
-            score=self.score[rows],
-            edge_ptr=offsets(np.diff(self.edge_ptr)[rows]),
-            edges=self.edges[at],
-            tgt_start=self.tgt_start[at],
-            tgt_end=self.tgt_end[at],
-            token_ptr=offsets(np.diff(self.token_ptr)[rows]),
-            tokens=self.tokens[words],
-        )
-
-    @classmethod
-    def concat(cls, parts: Sequence[Derivations]) -> Derivations:
-        """Derivations of one graph, one after the other."""
-
-        def joined(name: str) -> Array:
-            columns = [getattr(part, name) for part in parts]
-            return offsets(np.concatenate([np.diff(c) for c in columns])) if "ptr" in name else np.concatenate(columns)
-
-        return cls(**{f.name: joined(f.name) for f in fields(cls)})
 
     def rescored(self, scores: F64) -> Derivations:
         """Replace scores by sums of these edge scores [E]."""
@@ -209,11 +187,7 @@ class GraphBuilder:
         self._check_nodes(heads, tails, tail_ptr, n_nodes)
         order = np.arange(n_nodes)
         if (tails >= np.repeat(heads, np.diff(tail_ptr))).any():
-            size = topological_order(heads, tail_ptr, tails, order)
-            if size < n_nodes:
-                stuck = np.ones(n_nodes, bool)
-                stuck[order[:size]] = False
-                raise self.error(int(np.argmax(stuck[heads])), "a graph without cycles", "a cycle below or through this edge")
+            order = self._topological_order(heads.tolist(), np.split(tails, tail_ptr[1:-1]), n_nodes)
         number = np.empty(n_nodes, np.int64)
         number[order] = np.arange(n_nodes)
         by_head = np.argsort(number[heads], kind="stable")
@@ -239,6 +213,17 @@ class GraphBuilder:
             tgt=tuple(self.tgt[e] for e in by_head),
             is_unit=np.array(self.is_unit, bool)[by_head],
         )
+
+    def _topological_order(self, heads: list[int], tails: Sequence[I64], n_nodes: int) -> I64:
+        """[N] nodes, tails before heads; otherwise as near to their numbers as can be."""
+        sorter = TopologicalSorter[int](dict.fromkeys(range(n_nodes), ()))
+        for head, own in zip(heads, tails, strict=True):
+            sorter.add(head, *own.tolist())
+        try:
+            return np.array([*sorter.static_order()])
+        except CycleError as error:
+            edge = next(e for e, head in enumerate(heads) if head in error.args[1])
+            raise self.error(edge, "a graph without cycles", "a cycle through this edge's node") from None
 
     def _longest(self, shape: Shape, goal: int) -> int:
         """Edges and words of the goal's largest derivation: the best under scores that count them."""
@@ -306,20 +291,6 @@ def summarise(graphs: Iterable[Graph]) -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------------------------------------
 # Graphs to n-best lists
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-def search_scores(graph: Graph, weights: Mapping[str, float] | None, where: str) -> F64:
-    """[E] what a graph is searched with: the weights given, else the decoder's own scores."""
-    if weights is not None:
-        if graph.names and not any(name in weights for name in graph.names):
-            known = ", ".join(graph.names[:4])
-            raise InputError(
-                f"{where}: expected weights of the graph's features ({known}, ...), found none of them; check the names"
-            )
-        return graph.edge_scores(weights)
-    if np.isnan(graph.score).any():
-        raise InputError(f"{where}: expected weights to search with, found none and no scores in the graph; give --weights")
-    return graph.score
 
 
 def kbest_record(graph: Graph, scores: F64, found: Derivations, *, sent: int, where: str) -> ListRecord:

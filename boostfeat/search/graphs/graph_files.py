@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...core.errors import FormatError, InputError, unknown_name
-from ...formats import COUNTED, GRAPHS, by_numbers, detect, reader_module
-from ...lists.build import Builder, ReadOptions
-from ...lists.nbest import NBest
-from .graph import DEFAULT_SIZE, Graph, kbest_record, search_scores
+from ...core.files import by_numbers
+from ...formats import COUNTED, GRAPHS, detect, reader_module
+from ...lists.build import ReadOptions
+from .graph import Graph
 from .moses_hypergraph import sentence_of
 
 ONE_A_FILE = ("moses-hypergraph", "cdec-forest")  # the sentence's number is in the file's name
@@ -65,20 +65,6 @@ def read_graphs(
                 raise FormatError(where, expected=f"sentence id {last + 1} or higher", found=str(sent), fix=fix)
             last = sent
             yield SentenceGraph(where, sent, graph, kind)
-
-
-def read_lists(paths: Sequence[str | Path], options: ReadOptions, *, format: str) -> NBest:
-    """Read the k-best lists of the graphs of files, under the weights given or the decoder's own scores."""
-    builder = Builder(options)
-    size = DEFAULT_SIZE if options.size is None else options.size
-    for where, sent, graph, _ in read_graphs(paths, options, format=format):
-        if options.first is not None and sent >= options.first:
-            break
-        scores = search_scores(graph, options.weights, where)
-        if size >= 1:
-            found = graph.kbest(scores, size, distinct=options.distinct)
-            builder.add_list(kbest_record(graph, scores, found, sent=sent, where=where))
-    return builder.finish()
 
 
 def _files_in(folder: str | Path) -> list[str]:

@@ -9,24 +9,23 @@ line, of all there are; from there on it is MERT as on lists (``mert``), with st
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from math import exp
+from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix, hstack, vstack
 
 from ...core.arrays import F64, I32, I64, Array, offsets
 from ...core.kernels import kernel
-from ...lists.build import assemble, with_stats
+from ...lists.build import with_stats
 from ...lists.choices import all_rows
-from ...lists.nbest import NBest, SparseRows, strings
+from ...lists.nbest import NBest, strings
 from ...metrics.metric import Metric
-from ...metrics.sums import Recipe
+from ...metrics.sums import Recipe, gain_of
 from ...model.model import Model
 from ...tuners.base import EpochLog, Features, Run
-from ...tuners.mert import Mert, best_interval_of, climbed, envelopes, value_of
+from ...tuners.mert import Mert, best_interval_of, climbed, envelopes
 from .graph import Graph
 from .kbest import Records, add_record, written_down
 
@@ -165,16 +164,9 @@ class GraphCorpus:
         return self.base + self.slopes(w)
 
     def value(self, scores: F64) -> float:
-        """Compute what is climbed, of the best derivations: ln BLEU, or the gain of another metric."""
+        """Return the gain of the best derivations, which is climbed."""
         lines = self.lines(scores, np.zeros(len(scores)))
-        return float(value_of(self.recipe, self._sums(lines.row)))
-
-    def gained(self, new: float, old: float) -> float:
-        return exp(new) - exp(old) if self.recipe.only_bleu else new - old
-
-    def shown(self, value: float) -> float:
-        """A value on the scale of 0..100."""
-        return 100 * (exp(value) if self.recipe.only_bleu else value)
+        return float(gain_of(self.recipe, self._sums(lines.row)))
 
     def line_search(self, a: F64, b: F64, *, reach: float = 1.0, narrow: float = 0.0) -> tuple[float, float]:
         """(γ, value) of the best point of the line, over all derivations."""
@@ -240,35 +232,8 @@ def _columns(graph: Graph, names: Sequence[str]) -> csr_matrix:
 
 def _as_lists(nbest: NBest, sents: I64, lines: Sequence[str]) -> NBest:
     """Strings as hypotheses of the sentences of a list, for its references."""
-    n = len(lines)
-    empty: dict[str, Any] = {"unit_names": (), "extra_names": (), "sparse_names": strings([])}
-    return with_stats(
-        assemble(
-            NBest(
-                ids=nbest.ids,
-                source=nbest.source,
-                ref_ptr=nbest.ref_ptr,
-                refs=nbest.refs,
-                hyp_ptr=offsets(np.bincount(sents, minlength=len(nbest))),
-                text=strings(lines),
-                score=np.full(n, np.nan),
-                stats=np.zeros((0, 6), np.int32),
-                unit_ptr=np.zeros(n + 1, np.int64),
-                unit_idx=np.zeros(0, np.int32),
-                src_start=np.zeros(0, np.int32),
-                tgt_start=np.zeros(0, np.int32),
-                units=_no_units(nbest),
-                extra=np.zeros((n, 0)),
-                extra_sparse=SparseRows.empty(n),
-                **empty,
-            )
-        )
-    )
-
-
-def _no_units(nbest: NBest) -> Any:
-    none = nbest.units.take(np.zeros(0, np.int64))
-    return replace(none, x=np.zeros((0, 0)), sparse=SparseRows.empty(0))
+    of_list = {"ids": nbest.ids, "source": nbest.source, "ref_ptr": nbest.ref_ptr, "refs": nbest.refs}
+    return with_stats(NBest.bare(offsets(np.bincount(sents, minlength=len(nbest))), strings(lines), **of_list))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

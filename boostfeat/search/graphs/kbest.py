@@ -1,6 +1,6 @@
 """Search in directed acyclic hypergraphs: the kernels under boostfeat.search.graphs.graph.
 
-Viterbi, lazy exact k-best [HC05 algorithm 3] of derivations or of distinct strings, counts, topological order.
+Viterbi, lazy exact k-best [HC05 algorithm 3] of derivations or of distinct strings, counts.
 """
 
 from __future__ import annotations
@@ -300,34 +300,3 @@ def find_kbest(shape, scores, goal, k, limit):  # type: ignore[no-untyped-def]
         if not is_done[goal]:
             found.append(last[goal])
     return written_down(shape, records, found)
-
-
-@kernel
-def topological_order(heads, tail_ptr, tails, order):  # type: ignore[no-untyped-def]
-    """OUT order[N]: nodes, tails before heads. Returns how many: fewer than N if there is a cycle."""
-    n = len(order)
-    waits = np.zeros(n, np.int64)
-    out_ptr = np.zeros(n + 1, np.int64)
-    for t in tails:
-        out_ptr[t + 1] += 1
-    out_ptr = np.cumsum(out_ptr)
-    fill, out = out_ptr[:-1].copy(), np.empty(len(tails), np.int64)
-    for e in range(len(heads)):
-        for t in tails[tail_ptr[e] : tail_ptr[e + 1]]:
-            waits[heads[e]] += 1
-            out[fill[t]] = heads[e]
-            fill[t] += 1
-    size = 0
-    for v in range(n):
-        if waits[v] == 0:
-            order[size] = v
-            size += 1
-    at = 0
-    while at < size:
-        for h in out[out_ptr[order[at]] : out_ptr[order[at] + 1]]:
-            waits[h] -= 1
-            if waits[h] == 0:
-                order[size] = h
-                size += 1
-        at += 1
-    return size

@@ -10,13 +10,12 @@ the other, starting from the oracle of the k-best lists: the result is never bel
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ...core.arrays import F64, I32, I64, Array, offsets
+from ...core.arrays import F64, I32, I64, Array, in_order, offsets
 from ...core.errors import InputError
 from ...core.kernels import kernel
 from ...core.text import split_words
@@ -28,7 +27,7 @@ from ...metrics.metric import Bleu
 from .graph import Derivations, Graph, kbest_record
 from .graph_files import SentenceGraph
 from .kbest import Records, add_record, written_down
-from .rescoring import EdgeScorer, in_order
+from .rescoring import EdgeScorer
 
 BLEU = Bleu("bleu")  # what paths are near to the references by: other metrics are not sums over edges
 MAX_YIELDS = 50_000_000  # words of all partial translations kept: of a huge graph, fewer a node
@@ -36,13 +35,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)  # keys of texts begin with it, far from th
 SWEEPS = 10  # over the corpus at most; two or three change nothing any more
 
 
-@dataclass(frozen=True)
-class OracleOptions:
-    """``size`` of the k-best list to start from, partial translations a node keeps, and how often to linearise anew."""
-
-    size: int = 100
-    beam: int = 8
-    rounds: int = 3
+SIZE, BEAM, ROUNDS = 100, 8, 3  # of the k-best list to start from, of what a node keeps; how often to linearise anew
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -253,30 +246,29 @@ def linear_gains(stats: Array) -> F64:
     return theta
 
 
-def oracle_candidates(graph: Graph, refs: Sequence[str], start: Derivations, options: OracleOptions) -> Derivations:
-    """``start`` and, after it, derivations found that match the references better, with statistics none of the others has."""
+def oracle_candidates(
+    graph: Graph, refs: Sequence[str], start: Derivations, *, beam: int = BEAM, rounds: int = ROUNDS
+) -> list[Derivations]:
+    """``start`` and, after it, derivations found that match the references better."""
     m, words = matcher(refs)
     types = np.array([words.get(w, -1) for w in graph.vocab] or [-1], np.int32)
-    beam = max(1, min(options.beam, MAX_YIELDS // max(1, graph.n_nodes * graph.longest)))
+    beam = max(1, min(beam, MAX_YIELDS // max(1, graph.n_nodes * graph.longest)))
 
     def stats_of(found: Derivations) -> I32:
         out = np.zeros((len(found), N_STATS), np.int32)
         _fill_stats(m, found.token_ptr, types[found.tokens], out)
         return out
 
-    every, stats = [start], stats_of(start)
-    best, at = -1.0, stats[0]
-    for _ in range(options.rounds):
+    every, stats, best = [start], stats_of(start), -1.0
+    for _ in range(rounds):
         gains = BLEU.gain_of(stats)
         if gains.max() <= best:
             break
-        best, at = float(gains.max()), stats[np.argmax(gains)]
-        for theta in linear_gains(at):
+        best = float(gains.max())
+        for theta in linear_gains(stats[np.argmax(gains)]):
             every.append(Derivations(*find_oracles(graph.shape, graph.goal, graph.longest, types, m, theta, beam)))
             stats = np.concatenate([stats, stats_of(every[-1])])
-    together = Derivations.concat(every)
-    _, distinct = np.unique(stats[len(start) :], axis=0, return_index=True)
-    return together.take(np.append(np.arange(len(start)), len(start) + np.sort(distinct)))
+    return every
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -284,72 +276,51 @@ def oracle_candidates(graph: Graph, refs: Sequence[str], start: Derivations, opt
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class OraclePaths:
-    """Lists of one hypothesis, the oracle; corpus BLEU of it, of the oracle of the k-best lists, of the model's best."""
-
-    nbest: NBest
-    oracle: Score
-    kbest: Score
-    best: Score
-
-
 def oracle_paths(
     graphs: Iterable[SentenceGraph],
     scorer: EdgeScorer,
     refs: Sequence[Sequence[str]],
-    options: OracleOptions | None = None,
     *,
+    size: int = SIZE,
     source: Sequence[str] | None = None,
     threads: int = 1,
-) -> OraclePaths:
-    """Oracle paths of graphs against references by sentence id (one sequence of lines per reference file)."""
-    options = options or OracleOptions()
-    builder = Builder(ReadOptions(source=source))
-    n_kbest = []
-    for record, n in _candidate_lists(graphs, scorer, refs, options, threads):
-        builder.add_list(record)
-        n_kbest.append(n)
+) -> tuple[NBest, dict[str, Score]]:
+    """Lists of one hypothesis, the oracle; corpus BLEU of the model's best path, of the oracle of the k-best lists, and of it.
+
+    References are by sentence id, one sequence of lines per reference file.
+    """
+
+    def search(item: SentenceGraph) -> list[ListRecord]:
+        item = scorer.named(item)
+        scores = scorer(item)
+        start = item.graph.kbest(scores, size)
+        parts = (found.rescored(scores) for found in oracle_candidates(item.graph, _refs_of(item, refs), start))
+        return [kbest_record(item.graph, scores, found, sent=item.sent, where=item.where) for found in parts]
+
+    builder, n_kbest = Builder(ReadOptions(source=source)), []
+    for records in in_order(search, graphs, threads=threads):
+        for record in records:
+            builder.add_list(record)
+        n_kbest.append(len(records[0].texts))
     nbest = attach(builder.finish(), source=source, refs=refs, name="graphs", threads=threads)
     counts = np.zeros(len(nbest), np.int64)
     counts[np.diff(nbest.hyp_ptr) > 0] = n_kbest
-    lists = nbest.take_hyps(segment_heads(nbest.hyp_ptr, counts), offsets(counts))
+    lists = nbest.truncate(counts)
     chosen = corpus_oracle(lists, oracle_choice(lists))
-    scorer_of_lists, every = Scorer(lists), Scorer(nbest)
-    in_lists = np.where(chosen >= 0, chosen - lists.hyp_ptr[:-1] + nbest.hyp_ptr[:-1], -1)
-    final = corpus_oracle(nbest, in_lists)
-    some = final[final >= 0]
-    return OraclePaths(
-        nbest=nbest.take_hyps(some, offsets(final >= 0)).compact(),
-        oracle=every.score(final, "bleu"),
-        kbest=scorer_of_lists.score(chosen, "bleu"),
-        best=scorer_of_lists.score(first_choice(lists), "bleu"),
-    )
-
-
-def _candidate_lists(
-    graphs: Iterable[SentenceGraph], scorer: EdgeScorer, refs: Sequence[Sequence[str]], options: OracleOptions, threads: int
-) -> Iterator[tuple[ListRecord, int]]:
-    def search(item: SentenceGraph) -> tuple[ListRecord, int]:
-        item = scorer.named(item)
-        scores = scorer(item)
-        start = item.graph.kbest(scores, options.size)
-        found = oracle_candidates(item.graph, _refs_of(item, refs), start, options)
-        found = found.rescored(scores)
-        return kbest_record(item.graph, scores, found, sent=item.sent, where=item.where), len(start)
-
-    return in_order(search, graphs, threads=threads)
+    of_lists, every = Scorer(lists), Scorer(nbest)
+    final = corpus_oracle(nbest, np.where(chosen >= 0, chosen - lists.hyp_ptr[:-1] + nbest.hyp_ptr[:-1], -1))
+    found = {
+        "best path": of_lists.score(first_choice(lists), "bleu"),
+        f"oracle of the {size}-best": of_lists.score(chosen, "bleu"),
+        "oracle path": every.score(final, "bleu"),
+    }
+    return nbest.take_hyps(final[final >= 0], offsets(final >= 0)).compact(), found
 
 
 def _refs_of(item: SentenceGraph, refs: Sequence[Sequence[str]]) -> list[str]:
     if item.sent >= min(map(len, refs)):
         raise InputError(f"{item.where}: expected a reference of sentence {item.sent}, found none; give those of the graphs")
     return [lines[item.sent] for lines in refs]
-
-
-def segment_heads(ptr: I64, counts: I64) -> I64:
-    """Positions of the first counts[s] elements of each segment."""
-    return np.repeat(ptr[:-1] - offsets(counts)[:-1], counts) + np.arange(counts.sum())
 
 
 def corpus_oracle(nbest: NBest, chosen: I64) -> I64:
@@ -375,36 +346,32 @@ FAR = np.int32(2**30)  # of a node that no path reaches
 
 
 @kernel
-def _apply_words(words, types, ref, row, other):  # type: ignore[no-untyped-def]
-    """The row [m+1] of distances after more words of a path; row and other are for work. Words below 0 are places of tails."""
-    for word in words:
-        if word < 0:
-            continue
-        other[0] = row[0] + 1
-        for j in range(1, len(row)):
-            change = row[j - 1] + (0 if types[word] == ref[j - 1] else 1)
-            other[j] = min(change, row[j] + 1, other[j - 1] + 1)
-        row, other = other, row
-    return row
-
-
-@kernel
-def _fill_distances(shape, types, ref, out):  # type: ignore[no-untyped-def]
-    """OUT out[N, m+1]: D above; nodes come after those that they follow."""
-    a, b = np.empty(len(ref) + 1, np.int32), np.empty(len(ref) + 1, np.int32)
+def _fill_paths(shape, types, ref, out, edge, begin):  # type: ignore[no-untyped-def]
+    """OUT out[N, m+1]: the fewest edits between a path to a node and ref[:j]; edge: the path's last, the first of equals;
+    begin: where it begins in the reference, the latest of equals. Nodes come after those that they follow.
+    """
+    row, start = np.empty((2, len(ref) + 1), np.int32), np.empty((2, len(ref) + 1), np.int32)  # before a word, after it
     for h in range(len(shape.head_ptr) - 1):
         out[h] = FAR
         for e in range(shape.head_ptr[h], shape.head_ptr[h + 1]):
-            if shape.tail_ptr[e] == shape.tail_ptr[e + 1]:
-                for j in range(len(a)):
-                    a[j] = j
-            else:
-                a[:] = out[shape.tails[shape.tail_ptr[e]]]
-                if a[0] >= FAR:
-                    continue
-            row = _apply_words(shape.words[shape.word_ptr[e] : shape.word_ptr[e + 1]], types, ref, a, b)
-            for j in range(len(row)):
-                out[h, j] = min(out[h, j], row[j])
+            now, first = 0, shape.tail_ptr[e]
+            for j in range(len(ref) + 1):
+                row[0, j] = out[shape.tails[first], j] if first < shape.tail_ptr[e + 1] else j
+                start[0, j] = j
+            for word in shape.words[shape.word_ptr[e] : shape.word_ptr[e + 1]]:
+                if word < 0:
+                    continue  # the tail's
+                old, now = now, 1 - now
+                for j in range(len(ref) + 1):
+                    row[now, j], start[now, j] = row[old, j] + 1, start[old, j]
+                    for before in range(2 if j else 0):  # a word of the reference is taken or changed, or left out
+                        edits = row[before, j - 1] + (1 if before == now or types[word] != ref[j - 1] else 0)
+                        place = start[before, j - 1]
+                        if edits < row[now, j] or (edits == row[now, j] and place > start[now, j]):
+                            row[now, j], start[now, j] = edits, place
+            for j in range(len(ref) + 1):
+                if row[now, j] < out[h, j]:
+                    out[h, j], edge[h, j], begin[h, j] = row[now, j], e, start[now, j]
 
 
 def _check_paths(graph: Graph, where: str) -> None:
@@ -420,48 +387,16 @@ def nearest_path(graph: Graph, ref: Sequence[str], where: str = "graph") -> tupl
     _check_paths(graph, where)
     numbers = {word: k for k, word in enumerate(dict.fromkeys(ref))}
     types = np.array([numbers.get(word, -1) for word in graph.vocab] or [-1], np.int32)
-    words = np.array([numbers[word] for word in ref], np.int32)
-    distance = np.empty((graph.n_nodes, len(words) + 1), np.int32)
-    _fill_distances(graph.shape, types, words, distance)
-    return int(distance[graph.goal, -1]), _trace(graph, types, words, distance)
-
-
-def _trace(graph: Graph, types: I32, ref: I32, distance: I32) -> list[str]:
-    """The words of a path that has the distance of the goal, from its end."""
-    shape, node, j, out = graph.shape, graph.goal, len(ref), list[str]()
-    while True:
-        e, before = _last_edge(graph, types, ref, distance, node, j)
-        own = [w for w in shape.words[shape.word_ptr[e] : shape.word_ptr[e + 1]].tolist() if w >= 0]
-        out += [graph.vocab[w] for w in reversed(own)]
-        if shape.tail_ptr[e] == shape.tail_ptr[e + 1]:
-            return out[::-1]
-        node, j = int(shape.tails[shape.tail_ptr[e]]), before
-
-
-def _last_edge(graph: Graph, types: I32, ref: I32, distance: I32, node: int, j: int) -> tuple[int, int]:
-    """An edge into the node by which it has its distance at j, and the place of the reference where the edge begins."""
-    shape = graph.shape
-    for e in range(shape.head_ptr[node], shape.head_ptr[node + 1]):
-        own = [int(types[w]) for w in shape.words[shape.word_ptr[e] : shape.word_ptr[e + 1]].tolist() if w >= 0]
-        cost = _suffix_costs(own, ref[:j].tolist())
-        has_tail = shape.tail_ptr[e] < shape.tail_ptr[e + 1]
-        row = distance[shape.tails[shape.tail_ptr[e]], : j + 1] if has_tail else np.arange(j + 1)
-        total = row + cost
-        best = int(np.argmin(total[::-1]))  # the latest among equals
-        if total[j - best] == distance[node, j]:
-            return e, j - best
-    raise AssertionError("a distance without an edge")
-
-
-def _suffix_costs(words: Sequence[int], ref: Sequence[int]) -> I64:
-    """[j+1] edits between words and ref[i:] for every i."""
-    row = np.arange(len(ref), -1, -1)
-    for word in reversed(words):
-        new = row + 1
-        for i in range(len(ref) - 1, -1, -1):
-            new[i] = min(row[i] + 1, row[i + 1] + (word != ref[i]), new[i + 1] + 1)
-        row = new
-    return row
+    edits, edge, begin = np.empty((3, graph.n_nodes, len(ref) + 1), np.int32)
+    _fill_paths(graph.shape, types, np.array([numbers[word] for word in ref], np.int32), edits, edge, begin)
+    shape, node, j, words = graph.shape, graph.goal, len(ref), list[str]()
+    while node >= 0:  # from the end
+        e = edge[node, j]
+        own = shape.words[shape.word_ptr[e] : shape.word_ptr[e + 1]].tolist()
+        words += [graph.vocab[w] for w in reversed(own) if w >= 0]
+        tails = shape.tails[shape.tail_ptr[e] : shape.tail_ptr[e + 1]]
+        node, j = int(tails[0]) if len(tails) else -1, int(begin[node, j])
+    return int(edits[graph.goal, -1]), words[::-1]
 
 
 def edit_oracle_lists(

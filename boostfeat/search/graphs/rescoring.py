@@ -4,55 +4,24 @@ whole packed space and not among what some list holds."""
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
-from ...core.arrays import F64
+from ...core.arrays import F64, in_order
 from ...core.errors import InputError, counted
-from ...core.kernels import kernel
+from ...core.feature_table import FeatureTable
 from ...features import FeaturePlan, featurize
 from ...lists.build import Builder, ListRecord, ReadOptions, attach
 from ...lists.nbest import NBest
-from ...model.model import Model
-from ...trees.forest import forest, forest_score
+from ...model.model import Model, tree_scores
 from .edge_features import Neighbours, between, edge_plan, with_templates
-from .graph import DEFAULT_SIZE, Graph, kbest_record, search_scores
+from .graph import DEFAULT_SIZE, Graph, kbest_record
 from .graph_files import SentenceGraph, read_graphs
-
-AHEAD = 4  # graphs that wait for a thread, for each thread
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-@kernel
-def _edge_scores(ptr, idx, val, weight, place, is_unit, forest, n_tested, out):  # type: ignore[no-untyped-def]
-    """F(e) = Σ_l λ_l x_el + Σ_m ρ_m h_m(x_e); edges that are no units have no trees.
-
-    IN ptr[E+1], idx, val (rows of features), weight[names], place[names] (in the row the trees see, -1: none), is_unit[E];
-    OUT out[E]. Every edge is scored, equal ones too: with a language model in the features nearly all edges differ.
-    """
-    x = np.zeros(n_tested)
-    for e in range(len(out)):
-        total = 0.0
-        for i in range(ptr[e], ptr[e + 1]):
-            j = idx[i]
-            total += weight[j] * val[i]
-            if place[j] >= 0:
-                x[place[j]] = val[i]
-        out[e] = total
-        if is_unit[e] and len(forest.root):
-            out[e] += forest_score(forest, x)
-        for i in range(ptr[e], ptr[e + 1]):
-            if place[idx[i]] >= 0:
-                x[place[idx[i]]] = 0.0
 
 
 class EdgeScorer:
@@ -65,14 +34,13 @@ class EdgeScorer:
     def __init__(self, model: Model | None, *, plan: FeaturePlan | None = None, source: Sequence[str] | None = None) -> None:
         if model is not None and model.level == "global" and model.trees:
             raise InputError(
-                f"model: expected level local, found {counted(len(model.trees), 'tree')} of level global: these test sums "
-                "over whole "
-                "hypotheses, which do not decompose over edges; rerank lists with this model, or induce with --level local"
+                f"model: expected level local, found {counted(len(model.trees), 'tree')} of level global: these test sums over "
+                "whole hypotheses, which do not decompose over edges; rerank lists with this model, or induce with --level local"
             )
         self.model, self.plan, self.source = model, plan, source
-        self.forest, self.tested = forest(model.trees if model else ())
+        self.tested = set().union(*(tree.features() for tree in model.trees)) if model else set[str]()
         weighed = {name for name, w in model.weights.items() if w != 0} if model else set()
-        self.used = weighed | set(self.tested)  # feature names that matter
+        self.used = weighed | self.tested  # feature names that matter
         self.seen: set[str] = set()  # those that some graph has
         self._names = (set(model.weights) if model else set()) | self.used
 
@@ -111,7 +79,11 @@ class EdgeScorer:
         """[E] scores of a sentence's edges without features that are scored apart."""
         graph = item.graph
         if self.model is None:
-            return search_scores(graph, None, item.where)
+            if np.isnan(graph.score).any():
+                raise InputError(
+                    f"{item.where}: expected weights to search with, found none and no scores in the graph; give --weights"
+                )
+            return graph.score
         if self.plan is not None:
             lacking = edge_plan(self.plan, self.used.difference(graph.names, apart))
             graph = with_templates(graph, lacking, source=self._source(item.sent))
@@ -125,13 +97,12 @@ class EdgeScorer:
         return self.scores(graph)
 
     def scores(self, graph: Graph) -> F64:
-        """[E] under the model, from the features the graph has."""
-        weights = self.model.weights if self.model else {}
-        weight = np.array([weights.get(name, 0.0) for name in graph.names])
-        at = {name: k for k, name in enumerate(self.tested)}
-        place = np.array([at.get(name, -1) for name in graph.names], np.int32)
-        out, rows = np.empty(graph.n_edges), graph.features
-        _edge_scores(rows.ptr, rows.idx, rows.val, weight, place, graph.is_unit, self.forest, len(self.tested), out)
+        """F(e) = Σ_l λ_l x_el + Σ_m ρ_m h_m(x_e) [E], from the features the graph has; edges that are no units have no trees."""
+        assert self.model is not None
+        out, units = graph.edge_scores(self.model.weights), np.flatnonzero(graph.is_unit)
+        if self.model.trees:
+            rows = graph.features.matrix(len(graph.names))[units]
+            out[units] += tree_scores(self.model.trees, FeatureTable((), np.zeros((len(units), 0)), rows, graph.names))
         return out
 
     def missing(self) -> list[str]:
@@ -170,70 +141,38 @@ def _numbers(names: Collection[str]) -> dict[str, list[int]]:
     return {base: sorted(found) for base, found in out.items() if max(found) - min(found) == len(found) - 1}
 
 
-@dataclass(frozen=True)
-class RescoreOptions:
-    """Number and kind of the derivations of each graph."""
+def kbest_lists(
+    graphs: Iterable[SentenceGraph],
+    scorer: EdgeScorer,
+    options: ReadOptions,
+    *,
+    report: Callable[[int], None] = lambda done: None,
+) -> NBest:
+    """The k best of each graph (``options.size``) under the scorer, in order, whatever the number of threads.
 
-    size: int = 1
-    distinct: bool = True  # the best strings, each by its best derivation; else derivations
-    threads: int = 1
-
-
-def rescore(graphs: Iterable[SentenceGraph], scorer: EdgeScorer, options: RescoreOptions) -> Iterator[ListRecord]:
-    """The k best of each graph under the scorer, in order, whatever the number of threads."""
+    ``report`` is called with the number of sentences done.
+    """
+    size = DEFAULT_SIZE if options.size is None else max(1, options.size)
 
     def search(item: SentenceGraph) -> ListRecord:
         item = scorer.named(item)
         graph, scores = scorer.search(item)
-        found = graph.kbest(scores, options.size, distinct=options.distinct and options.size > 1)
+        found = graph.kbest(scores, size, distinct=options.distinct and size > 1)
         return kbest_record(graph, scores, found, sent=item.sent, where=item.where)
 
-    return in_order(search, graphs, threads=options.threads)
-
-
-def in_order(work: Callable[[T], R], items: Iterable[T], *, threads: int) -> Iterator[R]:
-    """``map`` in threads, in order, that reads only a few items ahead."""
-    if threads == 1:
-        yield from map(work, items)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[Future[R]] = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(work, item))
-                if len(waiting) > AHEAD * threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
-
-
-def rescored_lists(
-    graphs: Iterable[SentenceGraph],
-    scorer: EdgeScorer,
-    options: RescoreOptions,
-    *,
-    source: Sequence[str] | None = None,
-    refs: Sequence[Sequence[str]] = (),
-    name: str = "graphs",
-    whole: bool = True,
-    report: Callable[[int], None] | None = None,
-) -> NBest:
-    """The k best of graphs as lists, with source, references and statistics where given; see rescore and build.attach.
-
-    Unless they are ``whole``, the last lines of the source may be without a graph.
-    """
-    builder = Builder(ReadOptions(source=source))
-    for n, record in enumerate(rescore(graphs, scorer, options), 1):
+    builder = Builder(options)
+    for n, record in enumerate(in_order(search, graphs, threads=options.threads), 1):
         builder.add_list(record)
-        if report:
-            report(n)
-    nbest = builder.finish()
-    if source is not None and not whole:
-        source = source[: int(nbest.ids.max(initial=-1)) + 1]
-    return attach(nbest, source=source, refs=refs, name=name, threads=options.threads)
+        report(n)
+    return builder.finish()
+
+
+def read_lists(paths: Sequence[str | Path], options: ReadOptions, *, format: str) -> NBest:
+    """Read the k-best lists of the graphs of files, under the weights given or the decoder's own scores."""
+    graphs, first = read_graphs(paths, options, format=format), options.first
+    wanted = graphs if first is None else takewhile(lambda item: item.sent < first, graphs)
+    model = None if options.weights is None else Model(dict(options.weights))
+    return kbest_lists(wanted, EdgeScorer(model), options)
 
 
 def kbest_nbest(
@@ -248,24 +187,17 @@ def kbest_nbest(
     plan: FeaturePlan | None = None,
     whole: bool = True,
     threads: int = 1,
-    report: Callable[[int], None] | None = None,
+    report: Callable[[int], None] = lambda done: None,
 ) -> NBest:
-    """Fresh lists: the exact k-best of search graphs under a model.
+    """Fresh lists: the exact k-best of search graphs under a model, with source, references and statistics where given.
 
     With a frozen ``plan`` the lists get all its features, as ``featurize`` gives them. ``names`` are those of the values of
-    an osgx. ``report`` is called with the number of sentences done; for ``whole`` see rescored_lists.
+    an osgx. Unless graphs are ``whole``, the last lines of the source may be without one. For ``report`` see kbest_lists.
     """
+    options = ReadOptions(source=source, size=size, distinct=distinct, names=names, threads=threads)
     scorer = EdgeScorer(model, plan=plan, source=source)
-    nbest = rescored_lists(
-        read_graphs(paths, ReadOptions(names=names)),
-        scorer,
-        RescoreOptions(size, distinct, threads),
-        source=source,
-        refs=refs,
-        name=", ".join(map(str, paths)),
-        whole=whole,
-        report=report,
-    )
-    if plan is None:
-        return nbest
-    return featurize(nbest, plan, threads=threads)[0]
+    nbest = kbest_lists(read_graphs(paths, options), scorer, options, report=report)
+    if source is not None and not whole:
+        source = source[: int(nbest.ids.max(initial=-1)) + 1]
+    nbest = attach(nbest, source=source, refs=refs, name=", ".join(map(str, paths)), threads=threads)
+    return nbest if plan is None else featurize(nbest, plan, threads=threads)[0]

@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -99,7 +99,7 @@ def write_ini(weights: Mapping[str, float], path: Path, base: str | Path | None)
     ini = ini.without("weight", "weight-file").with_section("weight", *lines)
     if sparse:
         file = path.with_name("sparse-weights.txt")
-        write_cdec(sparse, file, None)
+        write_named(sparse, file, None)
         ini = ini.with_section("weight-file", str(file))
     ini.write(path)
 
@@ -114,21 +114,16 @@ def _check_sparse(names: Sequence[str], functions: Sequence[str], base: str | Pa
             )
 
 
-def write_cdec(weights: Mapping[str, float], path: Path, base: str | Path | None) -> None:
-    """``name value`` lines, as cdec and Joshua read them."""
-    write_lines(weight_lines(weights, path.name, style=repr), path)
-
-
-def write_name_value(weights: Mapping[str, float], path: Path, base: str | Path | None) -> None:
-    """``name= value`` lines, as Moses' own tools read them."""
-    write_lines(weight_lines(weights, path.name, equals="=", style=repr), path)
+def write_named(weights: Mapping[str, float], path: Path, base: str | Path | None, *, equals: str = "") -> None:
+    """Write ``name value`` lines, as cdec and Joshua read them, or ``name= value``, as Moses' own tools do."""
+    write_lines(weight_lines(weights, path.name, equals=equals, style=repr), path)
 
 
 # name of the format: (name of the file, writer)
 WEIGHT_FORMATS: dict[str, tuple[str, Callable[[Mapping[str, float], Path, str | Path | None], None]]] = {
     "moses": ("moses.ini", write_ini),
-    "cdec": ("weights.cdec", write_cdec),
-    "name-value": ("weights.txt", write_name_value),
+    "cdec": ("weights.cdec", write_named),
+    "name-value": ("weights.txt", partial(write_named, equals="=")),
 }
 
 

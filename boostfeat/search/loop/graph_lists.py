@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ...core.errors import InputError, counted
-from ...core.options import check, option
+from ...core.options import Checked, option
 from ...features.plan import FeaturePlan
 from ...lists.build import ReadOptions, assemble
-from ...lists.merging import merge
-from ...lists.nbest import NBest, SparseRows, strings
+from ...lists.merging import at_columns, merge
+from ...lists.nbest import NBest, strings
 from ...model.model import Model
 from ..graphs.edge_features import edge_plan, with_templates
 from ..graphs.graph import Graph
@@ -24,16 +24,24 @@ GRAPHS = "Graphs and clusters"
 
 
 @dataclass(frozen=True)
-class GraphOptions:
+class GraphOptions(Checked):
     """Files of graphs, and how often and how much is taken from them."""
 
     paths: Sequence[str] = option(
         (), "Add their k-best between fits; mert: all paths", flag="graphs", metavar="FILE", group=GRAPHS, without="engine=dask"
     )
     iterations: int = option(
-        5, "Fits and fresh lists before the last fit", least=1, flag="graph_iterations", rare=True, needs="graphs"
+        5,
+        "Fits and fresh lists before the last fit",
+        least=1,
+        flag="graph_iterations",
+        rare=True,
+        needs="graphs",
+        without="method=mert",
     )
-    size: int = option(100, "k of the k-best of a graph", least=1, flag="graph_nbest", rare=True, needs="graphs")
+    size: int = option(
+        100, "k of the k-best of a graph", least=1, flag="graph_nbest", rare=True, needs="graphs", without="method=mert"
+    )
     core_names: str | None = option(
         None, "osgx: what core=(...) holds, or the moses.ini that says it", flag="graph_names", rare=True, needs="graphs"
     )
@@ -42,9 +50,6 @@ class GraphOptions:
     )
     names: tuple[str, ...] | None = None  # of the values of core=(...) in osgx files
     plan: FeaturePlan | None = None  # of the templates that gave the list its features, where no file holds it
-
-    def __post_init__(self) -> None:
-        check(self)
 
 
 def grown(
@@ -143,24 +148,7 @@ def _check_names(names: Sequence[str], known: set[str], options: GraphOptions) -
 def only_features(nbest: NBest, names: set[str]) -> NBest:
     """The list without features of other names."""
     unit, extra, rare = (
-        [j for j, name in enumerate(column) if name in names]
-        for column in (nbest.unit_names, nbest.extra_names, nbest.sparse_names.to_pylist())
+        tuple(name for name in own if name in names)
+        for own in (nbest.unit_names, nbest.extra_names, nbest.sparse_names.to_pylist())
     )
-
-    def sparse(rows: SparseRows) -> SparseRows:
-        return SparseRows.from_matrix(rows.matrix(len(nbest.sparse_names))[:, rare])
-
-    def named(column: Sequence[str], kept: list[int]) -> tuple[str, ...]:
-        return tuple(column[j] for j in kept)
-
-    return assemble(
-        replace(
-            nbest,
-            units=replace(nbest.units, x=np.ascontiguousarray(nbest.units.x[:, unit]), sparse=sparse(nbest.units.sparse)),
-            unit_names=named(nbest.unit_names, unit),
-            extra=np.ascontiguousarray(nbest.extra[:, extra]),
-            extra_names=named(nbest.extra_names, extra),
-            extra_sparse=sparse(nbest.extra_sparse),
-            sparse_names=strings(named(nbest.sparse_names.to_pylist(), rare)),
-        )
-    )
+    return assemble(at_columns(nbest, unit, extra, strings(rare)))

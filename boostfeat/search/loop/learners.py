@@ -14,9 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...boosting.first_gradient import first_gradient
-from ...boosting.induce import induce_on
-from ...boosting.selection.template_set import FeaturedLists
+from ...boosting.induce import induce
+from ...boosting.local import first_gradient
 from ...core.errors import InputError
 from ...export.kinds import static_features
 from ...features.feature_maker import FeatureMaker, plan_of
@@ -164,12 +163,16 @@ class TreeLearner:
             model.save(partial)
             task.tick(row["round"], self.options.rounds)
 
-        model = induce_on(
-            FeaturedLists(task.dev, task.select),
+        model = induce(
+            task.dev,
+            task.select,
             options,
+            templates="none",  # the decoder computes them
             seed=task.seed,
             threads=task.threads,
-            init=replace(start, weights={n: w for n, w in start.weights.items() if n in known}) if start.trees else None,
+            init=replace(start, weights={n: w for n, w in start.weights.items() if n in known}, plan=None)
+            if start.trees
+            else None,
             so_far=Model.load(partial) if partial.exists() else None,
             callback=keep,
         )

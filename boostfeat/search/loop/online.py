@@ -257,8 +257,6 @@ class OnlineLearner:
 
     def __post_init__(self) -> None:
         self.groups.check(self.method, *(("l1", "c") if self.method == "adagrad" else ("c",)))
-        if isinstance(self.tuner, Adagrad) and self.tuner.asynchronous:
-            raise InputError("asynchronous: expected the fixed schedule of online learning, found true; leave it out")
 
     level = None
     online = True

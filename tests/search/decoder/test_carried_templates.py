@@ -9,13 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy_systems import SOURCE, random_model, random_ngrams, random_pairs, stump, write_system
+from toy_systems import SOURCE, forced, random_model, random_ngrams, random_pairs, stump, write_system
 
 from boostfeat.core.errors import InputError
 from boostfeat.features.feature_maker import FeatureMaker, with_plan
 from boostfeat.features.plan import FeaturePlan
-from boostfeat.features.resource_options import ResourceFiles
-from boostfeat.features.resources import Clusters, Posterior
+from boostfeat.features.resources import Clusters, Posterior, ResourceFiles
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.nbest import NBest
@@ -62,7 +61,8 @@ def featurized(raw: NBest, what: str) -> tuple[NBest, FeaturePlan]:
         table.setdefault(f[:3], {})[e] = 1 / (k + 2)
     plan = replace(maker.plan(what, min_count=1), clusters=Clusters(src, tgt))
     translations, seen = {"cut": 3, "table": table}, {word: 9 - k % 9 for k, word in enumerate(tgt)}
-    taught = {"model1": translations, "model1_inverse": translations, "frequency": {"frequencies": seen}}
+    taught = dict.fromkeys(("model1", "model1_bitext", "model1_inverse"), translations)
+    taught |= {"frequency": {"frequencies": seen}, "expected_length": {"shared": [1.0, 0.9, 0.1], "of_stems": {"t1": 0.5}}}
     entries = [replace(e, options=taught[e.name]) if e.name in taught else e for e in plan.entries]
     return maker.learn(raw, replace(plan, entries=tuple(entries)), posterior=Posterior(scale=1.0))
 
@@ -156,8 +156,8 @@ def test_no_derivation_is_lost_or_mistaken(what: str, has_reordering: bool, tmp_
     scores = model.decision_function(FeatureMaker().for_model(listed, model))
     assert scores == pytest.approx(listed.score, abs=1e-9)
     assert listed.score == pytest.approx(sorted((d.score for d in found), reverse=True), abs=1e-9)
-    forced = decoder.score(sentence, [(*unit.src, unit.text) for unit in found[-1].units])
-    assert forced.score == pytest.approx(found[-1].score, abs=1e-9)
+    again = forced(decoder, sentence, [(*unit.src, unit.tgt_text) for unit in found[-1].units])
+    assert again.score == pytest.approx(found[-1].score, abs=1e-9)
 
 
 def test_joint_counts_come_from_the_systems_own_table(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_future_scores_know_static_weights(decoder: Decoder, raw: NBest, data: P
     best = raw.text[0].as_py()
     sentence = sentences_of(data)[0]
     unit = next(u for d in decoder.decode(sentence).nbest(1) for u in d.units)
-    name = f"pt:{' '.join(sentence.split()[slice(*unit.src)])}|{unit.text}"
+    name = f"pt:{' '.join(sentence.split()[slice(*unit.src)])}|{unit.tgt_text}"
     assert name in made.feature_names
     liked = decoder.with_model(with_plan(Model({**decoder.model.weights, name: 5.0}), plan))
     future = [one.decode(sentence).found.scores[0, 1] for one in (decoder, liked)]
@@ -285,6 +285,7 @@ def test_units_have_the_features_that_featurize_gives(decoder: Decoder, raw: NBe
         ("agreement", "the whole list"),
         ("hypothesis", "the whole hypothesis"),
         ("model1_inverse", "the whole hypothesis"),
+        ("expected_length", "the whole hypothesis"),
         ("repeat", "the words so"),
     ],
 )
@@ -296,7 +297,7 @@ def test_what_needs_more_than_search_has_is_refused_by_name(what: str, why: str,
         decoder.with_model(model)
     unused = with_plan(Model({**decoder.model.weights, name: 0.0}), plan)
     assert decoder.with_model(unused).names == decoder.names
-    if what not in ("hypothesis", "model1_inverse"):
+    if what not in ("hypothesis", "model1_inverse", "expected_length"):
         with pytest.raises(InputError, match=f"template '{what}'"):
             decoder.with_model(with_plan(Model(decoder.model.weights, (stump(name, 0.5, value=(0.1, 0.2)),)), plan))
 

@@ -19,6 +19,7 @@ from toy_systems import (
     STATIC_TREES,
     Ngrams,
     Pairs,
+    forced,
     naive_lm,
     random_model,
     random_ngrams,
@@ -150,11 +151,10 @@ def test_unpruned_search_is_enumeration(
     assert all(by_text[d.text] == pytest.approx(d.score, abs=1e-9) for d in distinct)
     for d in distinct:
         rows = naive_features(pairs, ngrams, words, list(steps_of(d)), has_reordering=has_reordering)
-        assert [dict(zip(d.names, u.features, strict=True)) for u in d.units] == [
-            pytest.approx({n: float(x[n]) for n in d.names}, abs=1e-9) for x in rows
-        ]
-        forced = decoder.score(" ".join(words), [(*u.src, u.text) for u in d.units])
-        assert forced.score == pytest.approx(d.score, abs=1e-9)
+        expected = [pytest.approx({n: float(x[n]) for n in result.names}, abs=1e-9) for x in rows]
+        assert [u.features for u in d.units] == expected
+        again = forced(decoder, " ".join(words), [(*u.src, u.tgt_text) for u in d.units])
+        assert again.score == pytest.approx(d.score, abs=1e-9)
 
 
 def test_words_that_the_table_lacks_are_themselves(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_words_that_the_table_lacks_are_themselves(tmp_path: Path) -> None:
 
 
 def steps_of(derivation: Derivation) -> tuple[Step, ...]:
-    return tuple((*unit.src, tuple(unit.text.split())) for unit in derivation.units)
+    return tuple((*unit.src, tuple(unit.tgt_text.split())) for unit in derivation.units)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -237,7 +237,7 @@ def test_pruned_search_finds_derivations_with_their_true_scores(tmp_path: Path, 
         assert d.score == pytest.approx(naive_score(decoder.model, rows), abs=1e-9)
     if options.table_limit == 1:
         assert all(
-            len({u.text for d in found for u in d.units if u.src == span}) == 1
+            len({u.tgt_text for d in found for u in d.units if u.src == span}) == 1
             for span in {u.src for d in found for u in d.units}
         )
 
@@ -305,8 +305,8 @@ def test_scores_of_moses_derivations(moses: tuple) -> None:
     """Moses printed six digits: per feature and phrase equal to 1e-3 (found: 5e-5)."""
     decoder, sentences, derivations = moses
     for sentence, (score, phrases, rows) in zip(sentences, derivations, strict=True):
-        ours = decoder.score(sentence, phrases)
-        np.testing.assert_allclose([unit.features for unit in ours.units], rows, atol=1e-3)
+        ours = forced(decoder, sentence, phrases)
+        np.testing.assert_allclose([[*unit.features.values()] for unit in ours.units], rows, atol=1e-3)
         assert ours.score == pytest.approx(score, abs=1e-3)
 
 

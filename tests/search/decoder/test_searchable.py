@@ -14,7 +14,7 @@ pytestmark = pytest.mark.quick
 WORDS_SO_FAR = "the words so far (for a language model as many as its order asks for)"
 NEEDS = {  # what search does not have: the last of registry.STATES that a template reads
     **dict.fromkeys(("agreement", "support", "mbr", "slot"), "the whole list"),
-    **dict.fromkeys(("hypothesis", "model1_inverse"), "the whole hypothesis"),
+    **dict.fromkeys(("hypothesis", "model1_inverse", "expected_length"), "the whole hypothesis"),
     **dict.fromkeys(("repeat", "lm"), WORDS_SO_FAR),
     "place": "all words of the hypothesis",
 }

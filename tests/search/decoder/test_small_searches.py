@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from boostfeat.core.arrays import offsets
 from boostfeat.features.language_model import LanguageModel, extend, extend_all
 from boostfeat.search.decoder import search
 from boostfeat.search.decoder.search_templates import no_moves
-from boostfeat.search.decoder.search_trees import N_CONTEXT, pack, tree_scores
+from boostfeat.search.decoder.search_trees import pack
 from boostfeat.search.decoder.system import EDGE
 from boostfeat.trees.tree import Tree
 
@@ -165,66 +164,6 @@ def follow(case: Case, hyp: Hyp) -> Iterator[int]:
 
 def first_hyp(case: Case) -> Hyp:
     return Hyp(frozenset(), case.task.start_state, -1, 0, -1, 0)
-
-
-def all_paths(case: Case, hyp: Hyp, done: tuple[int, ...] = (), score: float = 0.0) -> dict[tuple[int, ...], float]:
-    if len(hyp.covered) == N:
-        return {done: score}
-    out: dict[tuple[int, ...], float] = {}
-    for o in follow(case, hyp):
-        added, after = edge(case, hyp, o)
-        out |= all_paths(case, after, (*done, o), score + added)
-    return out
-
-
-def paths_of(found: search.Searched) -> dict[tuple[int, ...], float]:
-    onward = defaultdict(list)
-    for (head, tail, o), score in zip(found.arcs.tolist(), found.arc_scores.tolist(), strict=True):
-        onward[tail].append((head, o, score))
-
-    def walk(h: int, done: tuple[int, ...], score: float) -> dict[tuple[int, ...], float]:
-        out = {done: score} if h == found.goal else {}
-        for head, o, added in onward[h]:
-            out |= walk(head, (*done, o), score + added)
-        return out
-
-    return walk(0, (), 0.0)
-
-
-@pytest.mark.parametrize(("distortion", "seed", "least"), [(-1, 1, 90), (-1, 2, 90), (0, 3, 2), (1, 4, 2), (2, 5, 9), (3, 6, 20)])
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_path_has_its_score(kind: str, distortion: int, seed: int, least: int, tmp_path: Path) -> None:
-    with interpreted():
-        case = a_case(kind, seed, tmp_path, distortion=distortion)
-        found = search.Searched(*search.search(case.task))
-        expected = all_paths(case, first_hyp(case))
-    assert len(expected) >= least
-    assert paths_of(found) == pytest.approx(expected)
-    assert found.scores[found.goal, search.SCORE] == pytest.approx(max(expected.values()))
-    assert found.scores[found.goal, search.TOTAL] == found.scores[found.goal, search.SCORE]  # nothing is left to estimate
-    # each hypothesis has its best score, and how it came to it
-    best: dict[int, float] = {0: 0.0}
-    for (head, tail, _), score in zip(found.arcs.tolist(), found.arc_scores.tolist(), strict=True):
-        best[head] = max(best.get(head, -math.inf), best[tail] + score)
-    assert found.scores[:, search.SCORE] == pytest.approx([best[h] for h in range(len(found.hyps))])
-    ways = {tuple(arc) for arc in found.arcs.tolist()}
-    assert all((h, *found.hyps[h, [search.BACK, search.OPTION]].tolist()) in ways for h in range(1, len(found.hyps)))
-    # the features of an edge, looked up afterwards, give its score
-    tails, chosen = found.arcs[:, 1], found.arcs[:, 2]
-    starts, ends = np.array(case.span).T
-    with interpreted():
-        context, added, task = np.ones((len(chosen), N_CONTEXT)), np.empty(len(chosen)), case.task
-        of_edges = (found.hyps, tails, chosen, starts, ends, N, task.end_word, context, added)
-        search.context_rows(task.lm, task.options, task.moves, task.quantiles, *of_edges)
-        score = task.options.score[chosen] + context[:, : len(EDGE)] @ task.weights + added
-        score += tree_scores(task.trees, context, task.options.x[chosen])
-        useful = np.zeros(len(found.hyps), bool)
-        search.reachable(found.arcs, found.goal, useful)
-    assert score == pytest.approx(found.arc_scores)
-    onward = {(tail, head) for head, tail, _ in found.arcs.tolist()}
-    assert [bool(u) for u in useful] == [
-        h == found.goal or any(useful[b] for a, b in onward if a == h) for h in range(len(useful))
-    ]
 
 
 def pruned(case: Case) -> tuple[dict[Hyp, float], float]:

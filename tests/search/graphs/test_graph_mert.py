@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise, product
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -182,11 +180,3 @@ def test_a_sentence_without_a_graph_is_an_empty_line():
     assert one.empty[9] == 3  # its reference's length still counts
     assert both.empty.sum() == 0
     assert list(one.lines(one.scores(np.ones(3)), one.slopes(np.ones(3))).ptr) == [0, 2, 2]  # the best, and for γ < -1 the worst
-
-
-def test_what_is_gained_is_bleu_or_the_metric_itself() -> None:
-    """The value that is climbed is ln BLEU, and points are of BLEU."""
-    for only_bleu, gain in ((True, 0.25), (False, math.log(2))):
-        corpus = SimpleNamespace(recipe=SimpleNamespace(only_bleu=only_bleu))
-        assert GraphCorpus.gained(corpus, math.log(0.5), math.log(0.25)) == pytest.approx(gain)
-        assert GraphCorpus.shown(corpus, math.log(0.5)) == pytest.approx(100 * (0.5 if only_bleu else math.log(0.5)))

@@ -6,7 +6,6 @@ import lzma
 from math import log
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from boostfeat import formats
@@ -14,8 +13,7 @@ from boostfeat.core.errors import FormatError, InputError
 from boostfeat.lists.build import ReadOptions
 from boostfeat.model.model import Model
 from boostfeat.search.graphs.graph_files import SentenceGraph, read_graphs
-from boostfeat.search.graphs.rescoring import EdgeScorer, RescoreOptions, rescored_lists
-from boostfeat.trees.tree import Tree
+from boostfeat.search.graphs.rescoring import EdgeScorer
 
 PLF = "((('sí', 0, 1),),(('para', -0.25, 1),('pasa', -1.5, 2),),(('eso', -0.5, 1),),)\n()\n((('it\\'s', -1, 1),('*EPS*', -0.5, 1),),)\n"
 
@@ -136,9 +134,6 @@ def test_details_of_slf(graphs) -> None:  # type: ignore[no-untyped-def]
     assert best(graphs(forward)[0])[0] == "first second"
     linear = link.format("J=0 S=0 E=1 W=a l=0.25").replace("N=2", "base=0 N=2")
     assert best(graphs(linear)[0]) == ("a", pytest.approx(log(0.25)))
-    said: list[str] = []
-    graphs(link.format("J=0 S=0 E=1 W=a l=0.25 q=1"), said.append)
-    assert said == [f"{said[0].partition(':')[0]}:5: q= is not known and left out"]
 
 
 def test_several_lattices_are_numbered_as_they_come(tmp_path: Path) -> None:
@@ -183,22 +178,6 @@ def test_bad_lattices_are_one_line(graphs, text: str, message: str) -> None:  # 
     with pytest.raises(FormatError, match=message if message != "plf" else "search graph") as caught:
         graphs(text)
     assert "\n" not in str(caught.value)
-
-
-def test_trees_decompose_over_arcs(graphs) -> None:  # type: ignore[no-untyped-def]
-    """The best of all paths under a tree is that of all of them, scored one by one."""
-    items = graphs(PLF + "((('a', -1, 1),('b', -2, 2),),(('c', -0.5, 1),('d', -3, 1),),(('e', 0, 1),),)\n")
-    test = {"feature": "lattice", "threshold": -1.75, "left": 1, "right": 2}
-    leaves = [{"value": 5.0}, {"value": -1.0}]
-    tree = Tree.from_json({"name": "tree.0", "weight": 1.0, "leaf": "constant", "nodes": [test, *leaves]}, "tree")
-    model = Model({"lattice": 1.0}, trees=(tree,))
-    scorer = EdgeScorer(model)
-    every = rescored_lists(items, scorer, RescoreOptions(size=50))
-    first = every.hyp_ptr[:-1]
-    scores = model.decision_function(every)  # of each path from its units
-    assert scores == pytest.approx(every.score)
-    assert [every.text[int(h)].as_py() for h in first] == ["sí pasa", "", "", "b e"]
-    assert np.array_equal(first, [a + np.argmax(scores[a:b]) for a, b in zip(first, every.hyp_ptr[1:], strict=True)])
 
 
 def test_real_plf_give_the_recognisers_choice(real: Path) -> None:

@@ -21,7 +21,6 @@ from boostfeat.metrics.bleu import HYP_LEN, N_STATS, ORDER, REF_LEN, ngram_total
 from boostfeat.search.graphs import oracle_path
 from boostfeat.search.graphs.graph_files import read_graphs
 from boostfeat.search.graphs.oracle_path import (
-    OracleOptions,
     _fill_stats,
     corpus_oracle,
     find_oracles,
@@ -149,10 +148,9 @@ def test_a_reference_in_the_graph_is_found() -> None:
         edges += [(place + 1, [place], [0, word], -float(k)) for k, word in enumerate(choices)]
     graph, scores = build(edges)
     start = graph.kbest(scores, 10)
-    found = oracle_candidates(graph, [" ".join(reference)], start, OracleOptions(size=10, beam=4))
-    texts = [graph.text(found, i) for i in range(len(found))]
-    assert " ".join(reference) in texts
-    assert texts[:10] == [graph.text(start, i) for i in range(10)]
+    found = oracle_candidates(graph, [" ".join(reference)], start, beam=4)
+    assert found[0] is start
+    assert " ".join(reference) in [graph.text(part, i) for part in found for i in range(len(part))]
 
 
 def test_oracle_paths_by_hand(tmp_path: Path, boostfeat: Callable[..., tuple[int, str, str]]) -> None:
@@ -174,14 +172,14 @@ def test_real_graphs_hold_far_better_paths_than_the_list(real: Path) -> None:
     n = 25
     refs = [(real / "fi-en" / "devtrain.en").read_text(encoding="utf-8").splitlines()[:n]]
     graphs = list(islice(read_graphs([real / "fi-en" / "sg.devtrain500.osgx.xz"]), n))
-    found = oracle_paths(graphs, EdgeScorer(None), refs)
-    assert found.oracle.score > found.kbest.score + 2
-    assert found.kbest.score > found.best.score + 5
-    assert Scorer(found.nbest).score(np.arange(n), "bleu") == found.oracle
-    again = oracle_paths(graphs, EdgeScorer(None), refs, threads=2)
-    assert again.nbest == found.nbest
-    units = found.nbest.sum_units(found.nbest.units.score)
-    np.testing.assert_allclose(units, found.nbest.score, atol=1e-9)  # they are paths of the graph, with their scores
+    nbest, found = oracle_paths(graphs, EdgeScorer(None), refs)
+    best, kbest, oracle = (found[name] for name in ("best path", "oracle of the 100-best", "oracle path"))
+    assert oracle.score > kbest.score + 2
+    assert kbest.score > best.score + 5
+    assert Scorer(nbest).score(np.arange(n), "bleu") == oracle
+    assert oracle_paths(graphs, EdgeScorer(None), refs, threads=2)[0] == nbest
+    units = nbest.sum_units(nbest.units.score)
+    np.testing.assert_allclose(units, nbest.score, atol=1e-9)  # they are paths of the graph, with their scores
 
 
 def naive_beam(edges: Edges, refs: list[str], theta: list[float], beam: int) -> list[tuple[str, float]]:
@@ -232,7 +230,7 @@ def test_large_graphs_have_a_narrower_beam(monkeypatch, most, beam):
     seen = []
     monkeypatch.setattr(oracle_path, "MAX_YIELDS", most)
     monkeypatch.setattr(oracle_path, "find_oracles", lambda *given: seen.append(given[-1]) or find_oracles(*given))
-    oracle_candidates(graph, ["a b c"], graph.kbest(scores, 1), OracleOptions(size=1, beam=8, rounds=1))
+    oracle_candidates(graph, ["a b c"], graph.kbest(scores, 1), beam=8, rounds=1)
     assert seen == [beam, beam]
 
 

@@ -20,7 +20,7 @@ import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.boost_options import BoostOptions
+from boostfeat.boosting.boost_options import BoostOptions, recipe
 from boostfeat.cli.learning_commands import make_tuner
 from boostfeat.core.errors import InputError
 from boostfeat.core.options import typed
@@ -28,7 +28,7 @@ from boostfeat.formats import write
 from boostfeat.lists.choices import Scorer, decoder_choice
 from boostfeat.lists.merging import merge
 from boostfeat.lists.nbest import NBest
-from boostfeat.lists.store import read_store
+from boostfeat.lists.store import read_store, write_store
 from boostfeat.losses.pairs import PairOptions
 from boostfeat.metrics.significance import approximate_randomisation
 from boostfeat.model.model import Model
@@ -105,13 +105,7 @@ def command(world: Path, mode: str = "good", out: str = "{nbest}") -> str:
 
 def arguments(world: Path, run: Path, *more: object, decoder: str | None = None) -> list[object]:
     given = [
-        "loop",
-        world / "dev.src",
-        "-r",
-        world / "dev.ref",
-        "--init",
-        world / "start.json",
-        "--set",
+        *("loop", world / "dev.src", "-r", world / "dev.ref", "--init", world / "start.json", "--set"),
         "weights-format=name-value",
     ]
     return [*given, "--decoder", decoder or command(world), "--nbest", 20, "-o", run, *more]
@@ -183,6 +177,21 @@ def test_boosting_goes_on_from_its_trees_and_learns_the_planted_one(pools, tmp_p
         assert replace(old, weight=0.0) == replace(new, weight=0.0)  # kept, only weighed anew
     assert "PhraseCount" in set().union(*(tree.features() for tree in last.trees))  # what synthetic.worth branches on
     assert result.rows[2]["dev"]["bleu-sbp"] > result.rows[0]["dev"]["bleu-sbp"]
+
+
+def test_the_loop_learns_what_the_command_learns(boostfeat, pools, tmp_path):
+    """With the decoder's list and the iteration's seed: weights and trees of the default, bit by bit, before they are scaled."""
+    learner = TreeLearner(recipe(rounds=3, min_occurrences=20, draws=200, pairs=20))
+    decoder = PoolDecoder(pools)
+    run_loop(corpora_of({"dev": pools["dev"]}), decoder, learner, START, tmp_path / "run", LoopOptions(max_iterations=1))
+    looped = Model.load(tmp_path / "run" / "iteration-01" / "model.json")
+    settings = ("--rounds", 3, "--set", "min_occurrences=20", "--set", "draws=200", "--pairs", 20, "--seed", 1)
+    write_store(merge([read_store(tmp_path / "run" / "iteration-00" / "dev.nbest")]), tmp_path / "dev.nbest")
+    assert boostfeat("induce", tmp_path / "dev.nbest", "--templates", "none", *settings, "-o", tmp_path / "m.json", "-q")[0] == 0
+    command = Model.load(tmp_path / "m.json")
+    unscaled = rescaled(looped, 1 / looped.config["loop"]["scale"])
+    assert (unscaled.weights, unscaled.trees) == (command.weights, command.trees)
+    assert looped.config["tree_count"] == command.config["tree_count"]
 
 
 def test_trees_of_the_start_are_weighed_by_a_tuner(pools, tmp_path):

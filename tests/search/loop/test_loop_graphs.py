@@ -165,18 +165,8 @@ def test_the_commands_take_graphs(boostfeat, world, tmp_path, command):
 def test_graphs_as_the_decoder_of_the_loop(boostfeat, world, tmp_path):
     run = tmp_path / "run"
     flags = [
-        "-r",
-        world / "ref",
-        "--init",
-        world / "start.json",
-        "--nbest",
-        20,
-        "--max-iterations",
-        3,
-        "-o",
-        run,
-        "--json",
-        "-q",
+        *("-r", world / "ref", "--init", world / "start.json", "--nbest", 20, "--max-iterations", 3, "-o"),
+        *(run, "--json", "-q"),
     ]
     code, out, err = boostfeat("loop", world / "src", *flags, *graph_flags(world))
     assert code == 0, err
@@ -201,6 +191,17 @@ def test_mert_searches_all_paths_of_the_graphs(boostfeat, world, tmp_path):
     assert found == pytest.approx(json.loads(out)["history"][-1]["dev"], abs=1e-9)
     model = Model.load(tmp_path / "g.json")
     assert Scorer(every).score(model.predict(every), "bleu").score == pytest.approx(found)
+    write_store(replace(dev, score=Model({"Good": -1.0, "Count": 0.5}).decision_function(dev)), tmp_path / "dev.nbest")
+    lists = (tmp_path / "dev.nbest", "--select", world / "dev.nbest", "--test", tmp_path / "every.nbest", "--force", "-q")
+    code, out, err = boostfeat("replicate", "e12", *lists, "--quick", *graph_flags(world), "-o", tmp_path / "run", "--json")
+    assert code == 0, err
+    assert "on lists, not on hypergraphs" not in out
+    [file] = (tmp_path / "run/models").glob("base-MERT*")
+    model = Model.load(file)
+    assert Scorer(every).score(model.predict(every), "bleu").score == pytest.approx(model.history[-1]["graphs"])
+    code, _, err = boostfeat("replicate", "e12", *lists, *graph_flags(world)[:-2], "-o", tmp_path / "x")
+    assert code == 2
+    assert f"--graphs: expected one for each sentence of the list, found {SENTENCES - 1} of {SENTENCES} sentences" in err
     strange = tmp_path / "7.txt"
     strange.write_text((world / "hg/0.txt").read_text())
     code, _, err = boostfeat("tune", world / "dev.nbest", *tune, "--graphs", strange, "-o", tmp_path / "x.json")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 from boostfeat.core.errors import InputError
 from boostfeat.features.feature_maker import FeatureMaker, plan_of, with_plan
 from boostfeat.features.plan import Entry, FeaturePlan
-from boostfeat.features.sets import SETS
+from boostfeat.features.templates import SETS
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
 from boostfeat.search.loop.decoders import DecodingPlace
@@ -149,38 +148,6 @@ def test_misuse_is_one_line(boostfeat, system, tmp_path, more, message):
     code, _, err = boostfeat(*flags(system, tmp_path / "run", *more, "-q"))
     assert (code, err.count("\n")) == (2, 1), err
     assert message in err
-
-
-def test_decoders_that_cannot_compute_templates_are_refused(boostfeat, system, tmp_path):
-    words = ["loop", system / "dev.src", "-r", system / "dev.ref", "--init", system / "start.json", "-o", tmp_path / "run", "-q"]
-    code, _, err = boostfeat(*words, "--decoder", "cat {weights}", "--templates", "pt", "--set", "weights-format=cdec")
-    assert (code, "expected a decoder that computes them" in err) == (2, True)
-
-
-def test_hostile_plans_are_one_line(boostfeat, system, decoder, corpora, tmp_path):
-    """A model whose plan is damaged, to start from: no traceback, whatever is learnt."""
-    made = run_online(decoder, corpora, tmp_path / "a", Mira(c=0.2), what="pt,un,lm_per_word,previous", epochs=1).model
-    plan = plan_of(made).to_json()
-    damaged = []
-    for template, options in (
-        (1, {}),
-        (1, {"inserted": 5, "deleted": 5}),
-        (2, {"features": ["LM0"], "thresholds": 3}),
-        (3, {"features": 3}),
-    ):
-        entries = [dict(t) for t in plan["templates"]]
-        entries[template]["options"] = options
-        damaged.append({**plan, "templates": entries})
-    damaged.append({**plan, "templates": 7})
-    damaged.append({**plan, "boostfeat": "vocab/9"})
-    damaged.append({**plan, "templates": [{**plan["templates"][0], "name": "mine"}]})
-    for k, bad in enumerate(damaged):
-        replace(made, plan=bad).save(tmp_path / "bad.json")
-        for how in (["--method", "kbmira"], ["--online", "mira"])[k % 2 :][:1]:
-            words = flags(system, tmp_path / f"run{k}{how[1]}", *how, "--max-iterations", 1, "-q")
-            words[words.index("--init") + 1] = tmp_path / "bad.json"
-            code, _, err = boostfeat(*words)
-            assert (code, err.count("\n")) == (2, 1), (k, how, err)
 
 
 def test_what_references_of_dev_teach_stays_out_of_a_loop() -> None:

@@ -40,20 +40,9 @@ def test_three_iterations_with_a_stock_moses(
     monkeypatch.chdir(tmp_path)  # where none of the ini's paths begins
     files = [some_lines(DATA / f"dev.{side}", tmp_path / side) for side in ("src", "ref")]
     code, out, err = boostfeat(
-        *(
-            "loop",
-            files[0],
-            "-r",
-            files[1],
-            "--ini",
-            DATA / "system" / "moses.ini",
-            "--method",
-            "induce",
-            "--set",
-            "static-only=yes",
-        ),
+        *("loop", files[0], "-r", files[1], "--ini", DATA / "system" / "moses.ini", "--method", "induce"),
         *("--decoder", "moses", "--set", f"moses={moses}", "--nbest", 20, "--max-iterations", 3, "-o", "run", "--json"),
-        *("--set", "rounds=3", "--set", "min_occurrences=100", "--set", "patience=0"),
+        *("--set", "static-only=yes", "--set", "rounds=3", "--set", "min_occurrences=100", "--set", "patience=0"),
     )
     assert code == 0, err
     rows = json.loads(out)["rows"]

@@ -64,20 +64,8 @@ def test_the_known_translations_are_found_by_real_decoding(boostfeat, system, tm
 
 def test_trees_are_scored_in_search(boostfeat, system, tmp_path):
     more = [
-        "--method",
-        "induce",
-        "--set",
-        "recipe=paper",
-        "--set",
-        "rounds=2",
-        "--set",
-        "min-occurrences=5",
-        "--set",
-        "rule=all",
-        "--set",
-        "extra=count.log",
-        "-q",
-        "--json",
+        *("--method", "induce", "--set", "recipe=paper", "--set", "rounds=2", "--set", "min-occurrences=5"),
+        *("--set", "rule=all", "--set", "extra=count.log", "-q", "--json"),
     ]
     code, out, err = boostfeat(*flags(system, tmp_path / "run", *more, "--max-iterations", 1, select=False))
     assert code == 0, err
@@ -92,41 +80,17 @@ def test_trees_are_scored_in_search(boostfeat, system, tmp_path):
 def test_the_decode_command_in_the_loop_is_the_reference_decoder(boostfeat, system, tmp_path):
     """Twin: through files and processes, with a model that has trees from the first iteration on, to the same bytes."""
     tables = [
-        "--phrase-table",
-        system / "pt",
-        "--lm",
-        system / "lm.arpa",
-        "--set",
-        "distortion-limit=2",
-        "--set",
-        "extra=count.log",
+        *("--phrase-table", system / "pt", "--lm", system / "lm.arpa", "--set", "distortion-limit=2"),
+        *("--set", "extra=count.log"),
     ]
     words = [
-        sys.executable,
-        "-m",
-        "boostfeat",
-        "decode",
-        "{input}",
-        "-m",
-        "{model}",
-        "--nbest",
-        "{size}",
-        "--nbest-output",
-        "{nbest}",
+        *(sys.executable, "-m", "boostfeat", "decode", "{input}", "-m", "{model}", "--nbest", "{size}"),
+        *("--nbest-output", "{nbest}"),
     ]
     command = shlex.join(map(str, [*words, *tables, "-q"]))
     learn = [
-        "--method",
-        "induce",
-        "--set",
-        "recipe=paper",
-        "--set",
-        "rounds=1",
-        "--set",
-        "min-occurrences=5",
-        "--max-iterations",
-        1,
-        "-q",
+        *("--method", "induce", "--set", "recipe=paper", "--set", "rounds=1", "--set", "min-occurrences=5"),
+        *("--max-iterations", 1, "-q"),
     ]
     start = ["loop", system / "dev.src", "-r", system / "dev.ref", "--init", system / "start.json", "--nbest", 20, *learn]
     for name, how in (("a", ["--decoder", command]), ("b", tables)):
@@ -137,11 +101,6 @@ def test_the_decode_command_in_the_loop_is_the_reference_decoder(boostfeat, syst
     assert (tmp_path / "a" / "model.json").read_bytes() == (tmp_path / "b" / "model.json").read_bytes()
     lists = [read_store(tmp_path / name / "iteration-01" / "dev.nbest") for name in ("a", "b")]
     assert lists[0].text.equals(lists[1].text)
-
-
-def test_global_trees_are_refused_at_once(boostfeat, system, tmp_path):
-    code, _, err = boostfeat(*flags(system, tmp_path / "run", "--method", "induce", "--set", "level=global", "-q"))
-    assert (code, "level local" in err, err.count("\n")) == (2, True, 1)
 
 
 def test_a_list_of_the_loop_is_what_the_decoder_says(decoder, corpora, tmp_path):
@@ -303,8 +262,6 @@ def test_without_select_the_best_iteration_is_kept_and_that_is_said(decoder, cor
 
 
 def test_what_online_learning_cannot_do_is_refused(decoder, corpora):
-    with pytest.raises(InputError, match="fixed schedule"):
-        OnlineLearner(Adagrad(asynchronous=True), decoder, corpora[0], START)
     with pytest.raises(InputError, match="for mira, found l1"):
         OnlineLearner(Mira(), decoder, corpora[0], START, Groups((("*", {"l1": 2.0}),)))
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
-from ...core.arrays import F64, offsets, owners
-from ...core.text import split_words
-from ...lists.nbest import NBest
-from ...model.decision import Length, letters, stems
+from ..core.arrays import F64, offsets, owners
+from ..core.text import split_words
+from ..lists.nbest import NBest
+from ..model.decision import CUT, Length, letters
 
 MET = 3  # sentences that a stem has to be in for words of its own
 SHRUNK = 2.0, 1e-3  # ridge penalties: on what a stem adds, on what all words have in common
@@ -28,15 +29,22 @@ def learn_length(nbest: NBest) -> Length | None:
     return fitted(bitext) if any(source for source, _ in bitext) else None
 
 
+def learn_lengths(bitext: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Learn options of a template."""
+    length = fitted(bitext)
+    return {"shared": list(length.shared), "of_stems": dict(length.stems)}
+
+
 def fitted(bitext: Sequence[tuple[str, str]]) -> Length:
     """Words of the reference less those of the source, by ridge regression on a constant, words, letters and stems.
 
     Sentences weigh 1 / words of the source: what lengths differ by grows with its root.
     """
     sources = [split_words(source) for source, _ in bitext]
-    met = Counter(stem for words in sources for stem in dict.fromkeys(stems(words)))
+    stems = [[word[:CUT] for word in words] for words in sources]
+    met = Counter(stem for own in stems for stem in dict.fromkeys(own))
     place = {stem: k for k, stem in enumerate(stem for stem, n in met.items() if n >= MET)}
-    known = [[place[stem] for stem in stems(words) if stem in place] for words in sources]
+    known = [[place[stem] for stem in own if stem in place] for own in stems]
     row, column = owners(offsets(np.array([len(own) for own in known], np.int64))), np.array([*chain(*known)], np.int64)
     words = np.array([len(own) for own in sources], np.float64)
     shared = np.stack([np.ones(len(words)), words, np.array([letters(own) for own in sources], np.float64)], axis=1)

@@ -12,6 +12,8 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ..core.errors import InputError
 
 T = TypeVar("T")
@@ -28,13 +30,14 @@ def in_forks(task: Callable[[T], U], items: Sequence[T], processes: int) -> list
     if min(processes, len(items)) < 2 or sys.platform != "linux":
         return list(map(task, items))
     tickets, ends = os.pipe()
-    os.write(ends, bytes(range(len(items))))  # whoever is free takes the next
+    os.write(ends, np.arange(len(items), dtype=np.uint16).tobytes())  # whoever is free takes the next; 32,768 fit
     os.close(ends)
 
     def work() -> dict[int, U]:
         results = {}
-        while ticket := os.read(tickets, 1):
-            results[ticket[0]] = task(items[ticket[0]])
+        while ticket := os.read(tickets, 2):
+            k = int.from_bytes(ticket, sys.byteorder)
+            results[k] = task(items[k])
         return results
 
     forks = list[tuple[int, Connection]]()

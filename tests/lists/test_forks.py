@@ -8,7 +8,7 @@ import time
 import pytest
 
 from boostfeat.core.errors import InputError
-from boostfeat.features.forks import in_forks
+from boostfeat.lists.forks import in_forks
 
 pytestmark = pytest.mark.quick
 
