@@ -144,7 +144,7 @@ def decoded_comparison(o: CompareFlags, ini: str, options: CompareOptions) -> Re
     else:
         reference = reference_decoder(ini, texts.nbest, [*corpora, *tests], FeatureMaker(o.files, seed=o.seed))
         used, maker, start = reference, reference.maker, with_unknown_words(start)
-    limits = LoopOptions(max_iterations=texts.max_iterations, gain=options.gain, metric=options.metric, seed=o.seed)
+    limits = LoopOptions(max_iterations=texts.max_iterations, gain=options.gain, metric=options.main_metric, seed=o.seed)
     decoding = Decoding(tuple(corpora), tuple(tests), used, start, limits, maker)
     command = [o.store, "--select", o.select, *(word for path in o.test for word in ("--test", path)), "--decode", ini]
     how: dict[str, Any] = {"command": [*command, *as_words(texts)], "threads": o.threads, "force": o.force}

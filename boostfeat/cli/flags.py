@@ -109,7 +109,8 @@ def _parameter(o: Option) -> inspect.Parameter:
         info: Any = typer.Argument(**how)
     else:
         switch = _switch(o) if kind is bool else o.typed_name
-        info = typer.Option(*([f"-{o.short}"] if o.short else []), switch, **how, rich_help_panel=o.group or None)
+        names = [f"-{o.short}", switch] if o.short else [switch, "--metrics"] if o.name == "metric" else [switch]
+        info = typer.Option(*names, **how, rich_help_panel=o.group or None)
     return _keyword(_key(o), Annotated[kind if required else kind | None, info], inspect.Parameter.empty if required else None)
 
 
@@ -145,7 +146,7 @@ def _switch(o: Option) -> str:
 
 def _value(o: Option, value: Any) -> Any:
     """Return the value of a flag; metrics that we have may be written in any case, quality columns as the list has them."""
-    if isinstance(value, str) and o.name in ("gain", "metric", "metrics"):
+    if isinstance(value, str) and o.name in ("gain", "metric"):
         value = ",".join(name.lower() if name.lower() in METRICS else name for name in value.split(","))
     return o.parse(value) if isinstance(value, str) else value
 

@@ -174,7 +174,7 @@ def _answer(o: RerankFlags) -> None:
 class ScoreFlags(ChoiceFlags):
     """Flags of ``score``."""
 
-    metrics: str | None = option(
+    metric: str | None = option(
         None,
         "Any of bleu, bleu-sbp, chrf, chrf++, ter, wer, cer, quality columns, and combinations such as bleu-ter, by "
         "commas (default: bleu,bleu-sbp, and all quality columns)",
@@ -186,10 +186,10 @@ def score(o: ScoreFlags) -> None:
 
     \b
     Example:
-      boostfeat score test.nbest -m model.json --metrics bleu,bleu-sbp,chrf,ter
+      boostfeat score test.nbest -m model.json --metric bleu,bleu-sbp,chrf,ter
     """
     nbest = read_store(o.store)
-    wanted = metrics_of(o.metrics if o.metrics is not None else default_metrics(nbest), nbest)
+    wanted = metrics_of(o.metric if o.metric is not None else default_metrics(nbest), nbest)
     chosen = _chosen(o, nbest)
     scorer = Scorer(nbest)
     results: dict[str, dict[str, Any]] = {}

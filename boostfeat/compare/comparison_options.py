@@ -46,8 +46,9 @@ class CompareOptions:
     runs: int = option(1, "Repeat with other seeds: mean, sd and the stratified test", least=1)
     search: str = option("grid", "Of hyper-parameters, or halving, folds (of pairs), none", choices=SEARCHES)
     gain: str = option("bleu", "What is learnt, or chrf, ter, wer, a quality column")
-    metric: str = option("", "What they are chosen and tested by (bleu-sbp, or the gain if it is another)")
-    metrics: str | None = option(None, "Others to report, by commas (chrf,ter and quality columns)")
+    metric: str = option(
+        "", "What they are chosen and tested by (bleu-sbp, or the gain if it is another); ',A,B' behind it: others to report"
+    )
     rounds: int | None = option(None, "Trees of boosting, at most (as the recipe says)", least=0)
     trials: int = option(10_000, "Of the significance tests", least=1)
     baseline: str = option(
@@ -60,8 +61,15 @@ class CompareOptions:
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "metric", self.metric or ("bleu-sbp" if self.gain == "bleu" else self.gain))
+        first, comma, others = self.metric.partition(",")
+        first = first or ("bleu-sbp" if self.gain == "bleu" else self.gain)
+        object.__setattr__(self, "metric", first + comma + others)
         check(self)
+
+    @property
+    def main_metric(self) -> str:
+        """The metric that systems are chosen and tested by."""
+        return self.metric.partition(",")[0]
 
 
 @dataclass(frozen=True)

@@ -220,7 +220,7 @@ class Comparison:
                 self.warn(line)
             made = {which: self.folder.made_from(system.feature_set, which, self.inputs, self.options) for which in lists}
             lists_from = {"features": system.feature_set, **made}
-            sign = metric_of(self.options.metric, read_store(lists["select"])).sign
+            sign = metric_of(self.options.main_metric, read_store(lists["select"])).sign
             how: dict[str, Any] = {"sign": sign, "runs": self.options.runs}
             found: Found
             if self.on_graphs is not None and "graphs" in system.changes:  # here: workers do not have them
@@ -231,7 +231,7 @@ class Comparison:
                 )
             state |= self._trained(system, found, dev, lists)
             fits = f"{len(found.tried)} fits, " if found.tried[1:] else ""
-            best = f"{shown(self.options.metric)} {found.runs[0].select:.2f} on select"
+            best = f"{shown(self.options.main_metric)} {found.runs[0].select:.2f} on select"
             note = f"{best} ({fits}{state['search_seconds']:.1f} s)"
         write_json(self.folder.named("systems", system), state)
         self.report(f"{system.name}: {note}")
@@ -419,7 +419,8 @@ def settings(
     """Return all that a system's numbers depend on: its settings in a comparison, and what it is made from."""
     return as_read({
         **inputs,
-        **{name: getattr(options, name) for name in ("runs", "search", "metric", "rounds", "seed")},
+        **{name: getattr(options, name) for name in ("runs", "search", "rounds", "seed")},
+        "metric": options.main_metric,
         **_unusual(options),
         "resources": resources or None,
         "system": asdict(system),

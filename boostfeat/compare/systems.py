@@ -244,7 +244,7 @@ def boost_options(system: System, options: CompareOptions, params: Mapping[str, 
     """The system's recipe with what its name, the comparison and the search change."""
     rounds = {"rounds": 0} if system.method == LINEAR else {} if options.rounds is None else {"rounds": options.rounds}
     leaves = {} if system.leaves is None else {"leaves": system.leaves}
-    own = {"level": system.level, "gain": options.gain, "metric": options.metric}
+    own = {"level": system.level, "gain": options.gain, "metric": options.main_metric}
     return recipe(system.recipe, **{**own, **rounds, **leaves, **system.changes, **params})
 
 
@@ -268,7 +268,7 @@ def fit(
     if row.graphs and on_graphs is None:
         raise InputError("graphs: expected search graphs to tune on, found lists; 'replicate --graphs FILE' gives them")
     found = decoder_weights(dev) if row.init == "decoder" else None
-    how: dict[str, Any] = {"seed": options.seed, "threads": threads, "gain": options.gain, "metric": options.metric}
+    how: dict[str, Any] = {"seed": options.seed, "threads": threads, "gain": options.gain, "metric": options.main_metric}
     run = Run(**how, pick=row.pick, init=found[0] if found else None, allow_missing=True)  # compare looked at its lists
     params = {**changes, **params}
     if system.method != "mbr":
@@ -407,4 +407,4 @@ def fitted_here(
     model = fit(fit_.system, part, select, fit_.params, own, threads=threads, on_graphs=on_graphs)
     seconds = seconds_since(began)
     chosen = choose(fit_.system, model, scorer.nbest, threads=threads)
-    return Fitted(model, scorer.score(chosen, options.metric).score, seconds)
+    return Fitted(model, scorer.score(chosen, options.main_metric).score, seconds)

@@ -73,7 +73,7 @@ def tabulate(systems: Sequence[System], states: Mapping[str, Any], rows: Mapping
             "active": state.get("active"),
             "trees": state["trees"],
             "epochs": state.get("epochs"),
-            "metric": options.metric,
+            "metric": options.main_metric,
             **{which: of.get(which) for which in LISTS},
             **(several if len(rows) > 1 else {}),
             "reported": reported,
@@ -94,7 +94,7 @@ def _tested(systems: Sequence[System], rows: Rows, options: CompareOptions) -> d
 
     ``against`` has p by the metric against the decoder, the baseline, and for local trees against global ones of equal features.
     """
-    metric, baseline, trials = options.metric, options.baseline, options.trials
+    metric, baseline, trials = options.main_metric, options.baseline, options.trials
     sums = {system.name: bootstrap_sums(rows.of[system.name][0], trials=trials) for system in systems}
     by = next(m for m in rows.metrics if m.name == metric)
 

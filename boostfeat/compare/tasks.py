@@ -252,7 +252,7 @@ def fit_task(fit: Fit, lists: Mapping[str, str], lists_from: Mapping[str, Any], 
         "fit": fit.made_from,
         "boosting": repr(boost_options(system, options, fit.params)) if system.level else None,
         "gain": options.gain,
-        "metric": options.metric,
+        "metric": options.main_metric,
         "code": code_digest(),
     })  # fmt: skip
     key = key_of(made_from)
@@ -333,10 +333,10 @@ def fit_in_worker(
 
 def reported(options: CompareOptions, nbest: NBest) -> list[Metric]:
     """Return the metrics that are reported of a list, the one that chooses included."""
-    names = [*(ALWAYS if nbest.has_stats else ()), options.metric]
-    if options.metrics is None:
+    names = [*(ALWAYS if nbest.has_stats else ()), *options.metric.split(",")]
+    if "," not in options.metric:
         names += [*(METRICS if nbest.has_stats else ()), *nbest.quality.names]
-    return list({m.name: m for m in metrics_of([*names, *(options.metrics or "").split(",")], nbest)}.values())
+    return list({m.name: m for m in metrics_of(names, nbest)}.values())
 
 
 def score_task(
@@ -353,7 +353,7 @@ def score_in_worker(
 ) -> list[dict[str, Any]]:
     """Return all metrics of each run on a list, and the chosen hypotheses, counted within their lists."""
     nbest, scorer = _opened(path), _scorer(path)
-    ends = _ends(path, options.metric)
+    ends = _ends(path, options.main_metric)
     choices = [choose(system, Model.load(file), _opened(featurized), threads=threads) for file in models]
     return [scores_of(scorer, chosen, options, ends) for chosen in choices or [decoder_choice(nbest)]]
 
@@ -373,7 +373,7 @@ def scores_of(scorer: Scorer, chosen: I64, options: CompareOptions, ends: tuple[
     These are all metrics; BLEU's length ratio, precision and brevity penalty; and the share of the way from the first of the two
     ends, the decoder's score by the metric, to the second, the oracle's.
     """
-    metric = scorer.metric(options.metric)
+    metric = scorer.metric(options.main_metric)
     scores: dict[str, float | None] = {m.name: scorer.score(chosen, m).score for m in reported(options, scorer.nbest)}
     lengths = scorer.stats(chosen)[:, [HYP_LEN, REF_LEN]].sum(axis=0) if scorer.nbest.has_stats else (0, 0)
     scores["length_ratio"] = float(lengths[0] / lengths[1]) if lengths[1] else None

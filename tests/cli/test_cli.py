@@ -56,7 +56,7 @@ def test_rerank_and_score_agree_with_sacrebleu(boostfeat, stores, tmp_path):
     _, out, _ = boostfeat("rerank", stores / "test.nbest", "-m", tmp_path / "m.json")
     lines = out.splitlines()
     _, out, _ = boostfeat(
-        "score", stores / "test.nbest", "-m", tmp_path / "m.json", "--metrics", "bleu,bleu-sbp,chrf,ter", "--json"
+        "score", stores / "test.nbest", "-m", tmp_path / "m.json", "--metric", "bleu,bleu-sbp,chrf,ter", "--json"
     )
     found = json.loads(out)
     refs = [references("test")]
@@ -198,8 +198,8 @@ def test_demo_says_first_what_its_page_lacks(boostfeat, tmp_path, monkeypatch):
         (["import", "{data}/dev.nbest.xz", "--format", "marian", "-o", "{tmp}/x"], "expected a list in the format marian, found Moses' phrases"),
         (["import", "{data}", "-o", "{tmp}/x"], "README.md: expected an n-best list in a known format"),
         (["import", "{data}/dev.nbest.xz", "-r", "{data}", "-o", "{tmp}/x"], "expected a file, found a folder"),
-        (["score", "{stores}/dev.nbest", "--metrics", "bleu,comet"], "unknown metric 'comet': expected one of bleu, bleu-sbp, chrf, chrf++, ter, wer"),
-        (["score", "{stores}/dev.nbest", "--metrics", "rewrd"], "; the list has no quality column"),
+        (["score", "{stores}/dev.nbest", "--metric", "bleu,comet"], "unknown metric 'comet': expected one of bleu, bleu-sbp, chrf, chrf++, ter, wer"),
+        (["score", "{stores}/dev.nbest", "--metric", "rewrd"], "; the list has no quality column"),
         (["score", "{stores}/dev.nbest", "-m", "{data}/dev.src"], "dev.src: expected a model file in JSON"),
         (["rerank", "{stores}/dev.nbest", "--format", "xml"], "unknown format 'xml': expected one of text, moses, moses-enriched, jsonl"),
         (["induce", "{stores}/dev.nbest", "--level", "galactic", "-o", "{tmp}/m"], "unknown level 'galactic': expected one of local, global"),

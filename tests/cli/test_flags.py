@@ -305,7 +305,8 @@ def test_a_variable_that_is_not_set_is_no_value(boostfeat, words, flag):
 
 def test_names_of_methods_and_formats_have_any_case(folder, boostfeat):
     assert boostfeat("convert", "dev.nbest", "-q")[0] == 0
-    found = [boostfeat("score", "dev.nbest", "--metrics", names, "--json") for names in ("BLEU,Wer", "bleu,wer")]
+    words = (("--metric", "BLEU,Wer"), ("--metrics", "bleu,wer"))  # both spellings, any case
+    found = [boostfeat("score", "dev.nbest", *way, "--json") for way in words]
     assert found[0] == found[1]
     assert boostfeat("tune", "dev.nbest", "--method", "PRO", "--set", "pick=Last", "-q", "-o", "m.json")[0] == 0
 

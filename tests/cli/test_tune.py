@@ -79,7 +79,7 @@ def test_tree_features_are_tuned_and_go_back_to_the_trees(boostfeat, folder, tmp
     assert [t.name for t in tuned.trees] == [t.name for t in model.trees]
     assert not set(tuned.weights) & {t.name for t in model.trees}
     chosen = next(row for row in tuned.history if row["epoch"] == tuned.config["epoch"])
-    _, out, _ = boostfeat("score", folder / "dev.nbest", "-m", tmp_path / "n.json", "--metrics", "bleu", "--json")
+    _, out, _ = boostfeat("score", folder / "dev.nbest", "-m", tmp_path / "n.json", "--metric", "bleu", "--json")
     assert json.loads(out)["metrics"]["bleu"]["score"] == pytest.approx(chosen["dev"])  # the same on the original list
 
 

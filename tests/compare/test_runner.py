@@ -26,7 +26,7 @@ from boostfeat.metrics.significance import SEED
 from boostfeat.model.model import Model
 
 SMALL = SyntheticOptions(sentences=12, hyps=6, features=3)
-OPTIONS = CompareOptions("decoder,kbmira,al/pro", runs=2, trials=7, metric="bleu", metrics="ter", seed=3, min_count=1)
+OPTIONS = CompareOptions("decoder,kbmira,al/pro", runs=2, trials=7, metric="bleu,ter", seed=3, min_count=1)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_the_config_whole(run, lists):
         "boostfeat": "compare/1",
         "version": __version__,
         "command": f"boostfeat compare {lists['dev']} --select {lists['select']} --test {lists['test']} "
-        f"--systems decoder,kbmira,al/pro --runs 2 --metric bleu --metrics ter --trials 7 --seed 3 --min-count 1 -o {folder}",
+        f"--systems decoder,kbmira,al/pro --runs 2 --metric bleu,ter --trials 7 --seed 3 --min-count 1 -o {folder}",
         "options": asdict(OPTIONS),
         "systems": [json.loads(json.dumps(asdict(s))) for s in parse_systems(OPTIONS.systems)],
         "seeds": [3, 4],
@@ -181,7 +181,7 @@ def test_what_is_scored_again(run, lists, monkeypatch):
     compare(lists, folder, OPTIONS)
     assert scored == ["kbmira", "decoder"]
     assert (folder / "results.json").read_bytes() == before
-    compare(lists, folder, replace(OPTIONS, metrics="ter,chrf"))
+    compare(lists, folder, replace(OPTIONS, metric="bleu,ter,chrf"))
     assert scored == ["kbmira", "decoder", "decoder", "kbmira", "al/pro"]
     assert "chrf" in state_of(folder, "kbmira")["scores"][1]["select"]
 

@@ -44,7 +44,7 @@ def test_what_a_choice_is_worth(dev, metric, more):
     decoder, oracle = decoder_choice(dev), oracle_choice(dev, by)
     ends = scorer.score(decoder, by).score, scorer.score(oracle, by).score
     for chosen, gap in ((decoder, 0.0), (oracle, 1.0), (np.where(np.arange(len(dev)) % 2, oracle, decoder), None)):
-        found = scores_of(scorer, chosen, CompareOptions(metric=metric, metrics=""), ends)
+        found = scores_of(scorer, chosen, CompareOptions(metric=f"{metric},"), ends)
         assert found["chosen"] == (chosen - dev.hyp_ptr[:-1]).tolist()
         scores, stats = found["scores"], dev.stats[chosen]
         hyp, ref = stats[:, 4].sum(), stats[:, 5].sum()
@@ -73,8 +73,8 @@ def test_what_is_known_of_lists_without_references(dev):
     [
         (CompareOptions(), ["bleu", "bleu-sbp", "chrf", "ter", "judge"]),
         (CompareOptions(metric="wer"), ["bleu", "bleu-sbp", "wer", "chrf", "ter", "judge"]),
-        (CompareOptions(metrics="ter"), ["bleu", "bleu-sbp", "ter"]),
-        (CompareOptions(metrics="ter,judge", metric="bleu"), ["bleu", "bleu-sbp", "ter", "judge"]),
+        (CompareOptions(metric=",ter"), ["bleu", "bleu-sbp", "ter"]),
+        (CompareOptions(metric="bleu,ter,judge"), ["bleu", "bleu-sbp", "ter", "judge"]),
     ],
 )
 def test_metrics_that_are_reported(dev, options, names):

@@ -215,7 +215,7 @@ def test_tokenisers_are_sacrebleus(boostfeat, tmp_path: Path, name: str) -> None
     assert boostfeat("import", tmp_path / "list", *flags)[0] == 0
     oracle = sacrebleu.BLEU(tokenize=name, force=True)
     expected = oracle.corpus_score(hyps, [refs]).score
-    found = json.loads(boostfeat("score", tmp_path / "a.nbest", "--metrics", "bleu", "--json")[1])["metrics"]["bleu"]
+    found = json.loads(boostfeat("score", tmp_path / "a.nbest", "--metric", "bleu", "--json")[1])["metrics"]["bleu"]
     assert found["score"] == pytest.approx(expected, rel=1e-12)
     assert found["signature"] == str(oracle.get_signature())
     assert read_store(tmp_path / "a.nbest").tokenizer == name
@@ -257,7 +257,7 @@ def test_the_output_of_one_system_needs_no_model(boostfeat, tmp_path: Path) -> N
     systems = [f"{name}={tmp_path / name}" for name in ("one", "two")]
     made = ("-r", tmp_path / "ref", "-o", tmp_path / "a.nbest", "-q")
     assert boostfeat("import", "--system", systems[0], *made)[0] == 0
-    code, out, _ = boostfeat("score", tmp_path / "a.nbest", "--metrics", "wer", "--json")
+    code, out, _ = boostfeat("score", tmp_path / "a.nbest", "--metric", "wer", "--json")
     assert code == 0
     assert json.loads(out)["metrics"]["wer"]["score"] == 100 * 1 / 5
     assert boostfeat("import", "--system", systems[0], "--system", systems[1], *made)[0] == 0

@@ -65,8 +65,8 @@ rerank test.nbest -m local.json
 rerank test.nbest -m local.json --format moses
 rerank test.nbest -m local.json --format jsonl
 rerank test.sparse.nbest -m sparse.json
-score test.nbest -m global.json --metrics bleu,bleu-sbp,chrf,ter --json
-score four.nbest --metrics bleu,bleu-sbp,chrf,ter
+score test.nbest -m global.json --metric bleu,bleu-sbp,chrf,ter --json
+score four.nbest --metric bleu,bleu-sbp,chrf,ter
 show local.json
 show sparse.json --json
 augment test.nbest -m local.json -o trees.nbest

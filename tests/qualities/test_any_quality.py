@@ -283,7 +283,7 @@ def test_commands_on_lists_without_references(boostfeat, bare_stores, tmp_path):
     assert scored["metricx"]["signature"].startswith("column:metricx|lower-is-better|")
     low, high = scored["comet"]["confidence"]
     assert low < scored["comet"]["score"] < high
-    code, _, err = boostfeat("score", test, "-m", model, "--metrics", "bleu")
+    code, _, err = boostfeat("score", test, "-m", model, "--metric", "bleu")
     assert code == 2
     assert "bleu: expected a list with references, found one without" in err
     code, _, err = boostfeat("induce", dev, "-o", model, "-q", "--gain", "bleu")
@@ -334,7 +334,7 @@ def test_compare_reports_what_is_asked_and_scores_again_for_more(boostfeat, dev,
         *("--force", "-o", tmp_path / "run"),
     )
     for metrics, expected in (("cer", {"cer"}), ("chrf++,ter", {"chrf++", "ter"}), (None, {"chrf", "ter", "comet", "metricx"})):
-        asked = () if metrics is None else ("--metrics", metrics)
+        asked = () if metrics is None else ("--metric", metrics)
         assert boostfeat("compare", *lists, *how, *asked)[0] == 0
         row = json.loads((tmp_path / "run" / "results.json").read_text())[0]
         always = {"bleu", "bleu-sbp", "wer", "length_ratio", "oracle_gap"}

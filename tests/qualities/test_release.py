@@ -34,7 +34,7 @@ induce dev.nbest --recipe fast --rounds 3 -o model.json
 show model.json
 explain test.nbest -m model.json
 rerank test.nbest -m model.json
-score test.nbest -m model.json --metrics bleu,chrf,ter
+score test.nbest -m model.json --metric bleu,chrf,ter
 augment dev.nbest -m model.json -o more.nbest
 convert test.nbest --format jsonl -o test.jsonl
 export model.json --to python -o model_trees.py --verify test.nbest

@@ -166,7 +166,7 @@ def loop_in_worker(
 ) -> dict[str, Any]:
     """Run a loop; return its rows, the iteration that was picked, and the time it took."""
     learner, features = learner_of(system, d, options)
-    limits = replace(d.limits, seed=options.seed + run, gain=options.gain, metric=options.metric)
+    limits = replace(d.limits, seed=options.seed + run, gain=options.gain, metric=options.main_metric)
     how: dict[str, Any] = {"threads": threads, "resume": True, "features": features, "tests": d.tests, "first_lists": start}
     scored = f": {limits.metric} "  # in the line of an iteration that is done
 
@@ -193,7 +193,7 @@ def learner_of(system: System, decoding: Decoding, options: CompareOptions) -> t
         assert isinstance(decoding.decoder, ReferenceDecoder)
         own = OnlineLearner(tuner, decoding.decoder, decoding.corpora[0], decoding.start, gain=options.gain, features=features)
         return own, None  # it makes its own lists
-    return TunerLearner(system.method, tuner, metric=options.metric, gain=options.gain, pick=row.pick), features
+    return TunerLearner(system.method, tuner, metric=options.main_metric, gain=options.gain, pick=row.pick), features
 
 
 def _loops(
@@ -274,7 +274,7 @@ def lists_of_outputs(
         path = folder.path / "lists" / f"{which}.nbest"
         write_store(together, path)
         scorer = Scorer(together)
-        metric, start = scorer.metric(options.metric), choice_of(together, of[""][0])
+        metric, start = scorer.metric(options.main_metric), choice_of(together, of[""][0])
         ends = scorer.score(start, metric).score, scorer.score(oracle_choice(together, metric), metric).score
         for system in systems:
             chosen = [choice_of(together, one) for one in of[system.name]]
