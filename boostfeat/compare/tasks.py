@@ -95,12 +95,13 @@ class Schedule:
             self._send(name, None)
 
     def take(self, running: int) -> Job | None:
-        """Return the job that may take longest. Threads that no other task has use for are its own."""
+        """Return the job that may take longest. It shares the threads with those that may take as long."""
         if not self._ready:
             return None
         key = max(self._ready, key=lambda key: self._ready[key][0].cost)  # of equals, what was asked for first
-        threads = max(1, self.threads // (running + len(self._ready)))
         task, name = self._ready.pop(key)
+        beside = [*self._running.values(), *(other for other, _ in self._ready.values())]
+        threads = max(1, self.threads // (1 + sum(other.cost >= task.cost for other in beside)))
         self._running[key] = task
         return Job(key, name, task.function, (*task.args, threads))
 

@@ -65,6 +65,8 @@ def test_what_is_known_is_not_done_and_what_takes_longest_comes_first():
 def test_threads_that_no_other_task_needs_are_used():
     schedule = Schedule({"a": plan({}, [1, 2], [3])}, 4)
     assert carry_out(schedule, 4) == [("1", 2), ("2", 2), ("3", 4)]
+    schedule = Schedule({"a": plan({}, [1, 2, 3], costs={1: 1.0, 2: 9.0})}, 4)  # the longest has all: others end before it
+    assert carry_out(schedule, 4) == [("2", 4), ("1", 1), ("3", 1)]
 
 
 def test_watchers_hear_how_many_are_done():
