@@ -144,7 +144,7 @@ WARMING = (
     "tune dev.nbest --select select.nbest --method mert -o mert.json",
     "induce dev.nbest --select select.nbest --rounds 5 -o model.json",
     "rerank select.nbest -m model.json -o best.txt",
-    "score select.nbest -m model.json --metrics bleu,chrf,ter",
+    "score select.nbest -m model.json --metric bleu,chrf,ter",
 )
 
 

@@ -38,27 +38,21 @@ class CompareOptions:
 
     systems: str | None = option(
         None,
-        "Rows (decoder,base-MERT,base-PRO,base/boost-global,base/boost-local,linear,boost-global,boost-local): the last three "
-        "are 'induce', base/ with the list's features alone. Names like kbmira, mbr, large/pro, boost-local:fast or "
-        "sparse/rm:paper:d=0.1 ([features/]method[:recipe, leaves, preset or NAME=VALUE]...) go with these; those with features, "
+        "Rows [decoder,base-MERT,base-PRO,base/boost-global,base/boost-local,linear,boost-global,boost-local]; the last three "
+        "are 'induce', base/ has the list's features alone. Others: kbmira, mbr, large/pro, boost-local:fast, "
+        "sparse/rm:paper:d=0.1 ([features/]method[:recipe, leaves, preset or NAME=VALUE]...); those with features, "
         "given alone, are added to all",
     )
     runs: int = option(1, "Repeat with other seeds: mean, sd and the stratified test", least=1)
     search: str = option("grid", "Of hyper-parameters, or halving, folds (of pairs), none", choices=SEARCHES)
     gain: str = option("bleu", "What is learnt, or chrf, ter, wer, a quality column")
-    metric: str = option(
-        "", "What they are chosen and tested by (bleu-sbp, or the gain if it is another); ',A,B' behind it: others to report"
-    )
+    metric: str = option("", "Chooses and tests (bleu-sbp, or the gain); NAME,NAME...: others to report")
     rounds: int | None = option(None, "Trees of boosting, at most (as the recipe says)", least=0)
     trials: int = option(10_000, "Of the significance tests", least=1)
-    baseline: str = option(
-        "base-PRO", "A system that p-values are against, as all are against the decoder; of an ablation boost-local"
-    )
+    baseline: str = option("base-PRO", "The system that p-values are against, beside the decoder (ablation: boost-local)")
     seed: int = option(0, "Seed of all random choices", least=0, most=inf, group="Common")
     min_count: int | None = option(None, "Sentences of dev that must have a sparse feature (2)", least=1)
-    ablation: bool = option(
-        False, "Rows of the default recipe with one ingredient changed at a time, on select where there is no --test"
-    )
+    ablation: bool = option(False, "Rows of the default recipe, each with one ingredient changed; on select without --test")
 
     def __post_init__(self) -> None:
         first, comma, others = self.metric.partition(",")
