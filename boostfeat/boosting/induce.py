@@ -189,7 +189,7 @@ def with_penalty(
     if features.penalty is None and (not len(trials.dev.sparse_names) or not trials.are_enough):
         return replace(options, sparse_l2=NOTHING_TO_CHOOSE), features.why, []
     found = features.penalty or chosen_penalty(trials, options)
-    return found.options, {**features.why, **found.why}, found.weights
+    return replace(options, sparse_l2=found.sparse_l2), {**features.why, **found.why}, found.weights
 
 
 def choices(

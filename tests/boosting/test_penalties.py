@@ -65,12 +65,11 @@ def noise(tmp_path_factory) -> NBest:
 
 
 def test_planted_words_get_a_weak_penalty_and_noise_a_strong_one(told, noise):
-    weak = chosen_penalty(Trials(told), OPTIONS).options
     found = chosen_penalty(Trials(noise), OPTIONS)
-    strong, why = found.options, found.why["penalties"]
-    assert weak.sparse_l2 <= 100
-    assert strong.sparse_l2 == WITHOUT == GRID[0]
-    learnt = boost(noise, None, replace(strong, rounds=0))
+    why = found.why["penalties"]
+    assert chosen_penalty(Trials(told), OPTIONS).sparse_l2 <= 100
+    assert found.sparse_l2 == WITHOUT == GRID[0]
+    learnt = boost(noise, None, replace(OPTIONS, sparse_l2=WITHOUT, rounds=0))
     assert max(abs(w) for name, w in learnt.weights.items() if name != "near") < 1e-3 * abs(learnt.weights["near"])
     assert why["sparse_l2"] == list(GRID)
     assert why["wer"][0] < why["wer"][-1]  # lower is better
@@ -78,10 +77,10 @@ def test_planted_words_get_a_weak_penalty_and_noise_a_strong_one(told, noise):
 
 def test_the_rule_is_the_strongest_within_half_an_error_of_the_best(told):
     found = chosen_penalty(Trials(told), OPTIONS)
-    options, why = found.options, found.why["penalties"]
+    why = found.why["penalties"]
     best = min(why["wer"])
     within = [l2 for l2, score, error in zip(GRID, why["wer"], why["error"], strict=True) if score <= best + error / 2]
-    assert options.sparse_l2 == max(within)
+    assert found.sparse_l2 == max(within)
     assert why["error"][why["wer"].index(best)] == 0
 
 
@@ -138,7 +137,7 @@ def test_the_rule_by_hand(told, monkeypatch, strongest, chosen):
     fits = [(PenaltyFit(np.array([k]), r[:4]), PenaltyFit(np.array([-k]), r[4:])) for k, r in enumerate(rows)]
     monkeypatch.setattr(penalties, "penalty_fits", lambda *_, **__: fits)
     found = chosen_penalty(Trials(told), replace(OPTIONS, metric="wer"))
-    assert found.options == replace(OPTIONS, metric="wer", sparse_l2=GRID[chosen])
+    assert found.sparse_l2 == GRID[chosen]
     assert np.array_equal(found.weights, [[chosen], [-chosen]])
     n, squares = sum(strongest), sum(e * e for e in strongest)
     assert found.why["penalties"] == {
@@ -236,7 +235,7 @@ def test_a_select_list_chooses_and_is_not_learned_from(told):
 def test_a_list_of_sparse_features_alone_has_its_penalty_chosen(told):
     units = replace(told.units, x=told.units.x[:, :0])
     alone = replace(told, unit_names=(), units=units)
-    assert chosen_penalty(Trials(alone), OPTIONS).options.sparse_l2 < WITHOUT
+    assert chosen_penalty(Trials(alone), OPTIONS).sparse_l2 < WITHOUT
 
 
 def test_there_is_nothing_to_choose_without_sparse_features_or_from_a_model(told, dev):

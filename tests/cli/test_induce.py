@@ -66,14 +66,18 @@ def test_an_interruption_after_the_last_round_says_that_the_model_is_whole(boost
 
 
 def test_static_only_and_leaves_as_features(boostfeat, stores, tmp_path):
+    """Whether templates are tried or not."""
     model, wider = tmp_path / "m.json", tmp_path / "wider"
-    lists = [
-        *("induce", stores / "dev", "-o", model, "--recipe", "paper", "--rounds", 3, "--min-occurrences"),
-        *(20, "--set", "rule=all"),
-    ]
+    quick = ("--rounds", 3, "--min-occurrences", 20, "--set", "rule=all", "--set", "draws=300")
+    default = ("induce", stores / "dev", "-o", model, *quick)
+    lists = (*default, "--recipe", "paper")
+    static = {"TranslationModel0_0", "TranslationModel0_1", "PhraseCount"}
+    assert boostfeat(*default, "--set", "static-only=yes")[0] == 0
+    learnt = Model.load(model)
+    assert learnt.config["templates"]["tried"] == "sparse-static"
+    assert set().union(*(tree.features() for tree in learnt.trees)) <= static
     assert boostfeat(*lists, "--set", "static-only=yes")[0] == 0
     learnt = Model.load(model)
-    static = {"TranslationModel0_0", "TranslationModel0_1"}
     assert len(learnt.trees) == 3
     assert set().union(*(tree.features() for tree in learnt.trees)) <= static
     assert set(learnt.weights) > static

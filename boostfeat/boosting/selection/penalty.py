@@ -33,7 +33,7 @@ TOLERANCE = 3e-4  # of the fits of trials: their rankings are near those of exac
 class Penalty:
     """The penalty that was chosen, and the first weights of each trial under it."""
 
-    options: BoostOptions  # with it
+    sparse_l2: float | None
     rows: Array  # [S, n] statistics of what the weights pick from lists that they were not fitted to
     weights: list[F64]  # [D + N] of each trial, to start from
     why: dict[str, Any]
@@ -63,7 +63,7 @@ def chosen_penalty(trials: Trials, options: BoostOptions) -> Penalty:
         "error": [held_out.written(e) for e in errors],
     }
     weights = [fit.weights for fit in fits[k]]
-    return Penalty(replace(options, sparse_l2=grid[k]), rows[k], weights, {"penalties": why} if is_open else {})
+    return Penalty(grid[k], rows[k], weights, {"penalties": why} if is_open else {})
 
 
 def _given(options: BoostOptions) -> float | None:
