@@ -373,13 +373,14 @@ def write_page(
         of, over = page.row(finding.of), page.row(finding.over)
         here = outcomes(finding, of, over, folder.path, page.config, page.tests)
         findings.append({"says": finding.says, "paper": finding.paper, "here": msgspec.to_builtins(here)})
+    label_of = {page.row(label)["name"]: label for label in paper.rows}
     data = {
         "title": paper.title,
         "question": paper.question,
         "findings": findings,
-        "rows": {label: page.row(label)["name"] for label in paper.rows},
+        "rows": {label: name for name, label in label_of.items()},
         "tables": tables,
-        "differs": [*paper.differs, *(f"{a} and {b} are one run." for a, b in same_rows(results))],
+        "differs": [*paper.differs, *(f"{label_of[a]} and {label_of[b]} are one run." for a, b in same_rows(results))],
     }
     write_json(folder.path / "paper.json", data)
     with open_output(folder.path / "paper.md") as stream:
@@ -412,7 +413,8 @@ def outcome_cells(here: Row) -> list[str]:
     error = "" if here["error"] is None else f" ± {here['error']:.2f}"
     on = f" ({here['on']})" if here["on"] else ""
     p = "" if here["p"] is None else f", p = {here['p']:.4f}"
-    return [f"{here['difference']:+.2f}{error}{on}", f"{here['test']}{p}", here["verdict"]]
+    digits = 0 if here["test"] == "counts" else 2
+    return [f"{here['difference']:+.{digits}f}{error}{on}", f"{here['test']}{p}", here["verdict"]]
 
 
 def _config(folder: Folder) -> dict[str, Any]:

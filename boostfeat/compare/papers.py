@@ -82,7 +82,8 @@ def paper_of(name: str, *, quick: bool = False, graphs: str = "") -> Paper:
         return paper
     less = {label: paper.quick.get(method_of(system), "") for label, system in paper.rows.items()}
     paper = _with_settings(paper, less, searched=())
-    said = f"Quick: nothing is searched, one run, and rows have {', '.join(sorted(set(paper.quick.values())))}."
+    rows = sorted({method_of(system) + less[label] for label, system in paper.rows.items() if less[label]})
+    said = f"Quick: nothing is searched, one run, and in its rows {', '.join(rows)}."
     options = {**paper.options, "runs": 1, "search": "none"}
     return msgspec.structs.replace(paper, options=options, differs=(said, *paper.differs), quick={})
 

@@ -245,7 +245,8 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 MARKS = ((0.01, "**"), (0.05, "*"))  # of p-values below
 _TEX = str.maketrans(
-    {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {c: f"\\{c}" for c in "%&#_${}"}
+    {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}", "<": "$<$", ">": "$>$"}
+    | {c: f"\\{c}" for c in "%&#_${}"}
 )
 
 

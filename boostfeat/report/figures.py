@@ -14,6 +14,7 @@ DOMAINS = {  # of panels above each other, by their number: half of the height f
     2: [[0.38, 1.0], [0.0, 0.31]],
     3: [[0.57, 1.0], [0.285, 0.5], [0.0, 0.215]],
 }
+BESIDE = 0.12  # epochs between the bars of two curves, at most
 SETS = {"dev": GREY, "select": PALETTE[1], "test": PALETTE[4]}
 
 Figure = dict[str, Any]
@@ -45,8 +46,10 @@ def figures(data: dict[str, Any]) -> dict[str, Figure]:
     tables = (data["paper"] or {}).get("tables", ())
     strategies = {row["name"]: row for row in data["experiments"]["strategies"]}
     panels = next((table["panels"] for table in tables if table["panels"]), [list(strategies)] if strategies else [])
+    ends = [v for row in strategies.values() for key in ("low", "y", "high") for v in row[key]]
     for k, panel in enumerate(panels):
-        out[f"strategy-{k}"] = overlay([strategies[name] for name in panel if name in strategies], f"dev {metric['title']}")
+        drawn = [strategies[name] for name in panel if name in strategies]
+        out[f"strategy-{k}"] = overlay(drawn, f"dev {metric['title']}", range=[min(ends) - 1, max(ends) + 1])
     if data["experiments"]["spreads"]:
         out["spread"] = overlay(data["experiments"]["spreads"], "spread of scores, mean ± sd")
     out |= {f"sizes-{k}": sizes(table) for k, table in enumerate(tables) if table["kind"] == "sizes"}
@@ -259,13 +262,14 @@ def shifts(lengths: dict[str, Any], colour: dict[str, str]) -> Figure:
                    shapes=[_line(7.5)], legend=1.02, xaxis={"type": "category"}, yaxis={"rangemode": "tozero"})  # fmt: skip
 
 
-def overlay(curves: list[dict[str, Any]], title: str) -> Figure:
+def overlay(curves: list[dict[str, Any]], title: str, **yaxis: Any) -> Figure:
     """Draw curves by epoch on one axis as the papers do: bars go from prediction to oracle, or over the deviation of a spread;
-    bands are the standard deviation over seeds [E12 figures 1 to 6, EMR13 section 6].
+    bands are the standard deviation over seeds [E12 figures 1 to 6, EMR13 section 6]. Bars of an epoch stand side by side.
     """
     traces: list[dict[str, Any]] = []
-    for curve, shade, dash in zip(curves, cycle(PALETTE), cycle(("solid", "dash", "dot", "dashdot"))):
-        x, y = curve["at"], curve["y"]
+    beside = min(BESIDE, 0.6 / len(curves))
+    for k, (curve, shade, dash) in enumerate(zip(curves, cycle(PALETTE), cycle(("solid", "dash", "dot", "dashdot")))):
+        x, y = [epoch + beside * (k - (len(curves) - 1) / 2) for epoch in curve["at"]], curve["y"]
         if any(curve["band"]):
             edges = [[v + sign * b for v, b in zip(y, curve["band"], strict=True)] for sign in (1, -1)]
             how = {"type": "scatter", "mode": "lines", "x": x, "line": {"width": 0}, "showlegend": False, "hoverinfo": "skip"}
@@ -273,8 +277,8 @@ def overlay(curves: list[dict[str, Any]], title: str) -> Figure:
         up, down = ([abs(end - v) for v, end in zip(y, curve[side], strict=True)] for side in ("high", "low"))
         bars = {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1, "width": 3, "color": shade}
         traces.append(_lines(x, y, curve["name"], shade, dash=dash, mode="lines+markers", error_y=bars))
-    xaxis = _counting(max(len(curve["at"]) for curve in curves))
-    return _figure(traces, height=380, x="epoch", y=title, xaxis=xaxis, hovermode="x unified", legend=1.02)
+    xaxis = {**_counting(max(len(curve["at"]) for curve in curves)), "hoverformat": ".0f"}
+    return _figure(traces, height=380, x="epoch", y=title, xaxis=xaxis, yaxis=yaxis, hovermode="closest", legend=1.02)
 
 
 def sizes(table: dict[str, Any]) -> Figure:

@@ -162,6 +162,7 @@ def draw(figure: Mapping[str, Any], width: float = COLUMNS["2col"]) -> Figure:
         DRAWN[trace["type"]](axes[int(trace.get("yaxis", "y")[1:] or 1) - 1], trace, figure, k)
     for panel, own in zip(panels, axes, strict=True):
         own.set_ylabel(_title(panel, layout["height"] / PIXELS / len(panels)))
+        own.set_ylim(panel.get("range"))
     for shape in layout.get("shapes", ()):
         for own in axes:
             _reference(own, shape)

@@ -56,6 +56,8 @@ def test_every_row_and_table_of_a_paper_is_one(name, quick):
     if quick:  # no note on what is not done then
         notes = " ".join(note for table in paper.tables for note in (*table.differs, *table.searched))
         assert not re.search("20 epochs|20 random|three folds|2, 4 or 8|as select says", notes)
+        for setting in paper.differs[0].removesuffix(".").split(" rows ")[1].split(", "):  # each is of a row
+            assert any(setting.partition(":")[2] in row and setting.startswith(method_of(row)) for row in paper.rows.values())
 
 
 @pytest.mark.quick

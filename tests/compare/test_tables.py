@@ -100,7 +100,7 @@ def test_a_table_for_latex():
     lines = tex.splitlines()
     assert lines[3:6] == ["\\begin{tabular}{lrrrrrr}", "\\toprule", "system & features & dev & select & BLEU & TER & chrF \\\\"]
     assert lines[7].startswith("base\\_PRO & 12 & 21.00 & 19.00 & 20.00 & ")
-    assert lines[8].startswith("boost|local & 7+5 & \\textbf{22.00} & \\textbf{20.00} & \\textbf{21.00}$^{*}$ & ")
+    assert lines[8].startswith("boost\\textbar{}local & 7+5 & \\textbf{22.00} & \\textbf{20.00} & \\textbf{21.00}$^{*}$ & ")
     assert "against base\\_PRO" in tex
     assert "\\label{tab:main}" in tex
     chosen = latex_table(rows, ["system", "95%"], signatures=signatures).splitlines()
@@ -112,7 +112,7 @@ def test_a_table_for_latex():
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no pdflatex: apt-get install texlive-latex-recommended")
 def test_the_table_for_latex_compiles(tmp_path):
     """With names that have signs which mean something to TeX."""
-    rows = [{**row, "name": f"{row['name']} $50% #1 & {{~^}}\\"} for row in ROWS]
+    rows = [{**row, "name": f"{row['name']} $50% #1 & {{~^}}\\ <µ|é>"} for row in ROWS]
     tex = latex_table(rows, signatures={"bleu": "nrefs:1", "ter": "nrefs:1"})
     text = f"\\documentclass{{article}}\\usepackage{{booktabs}}\\begin{{document}}{tex}\\end{{document}}"
     (tmp_path / "x.tex").write_text(text)

@@ -145,11 +145,12 @@ def test_figures_and_a_table_for_an_article(run, gathered, boostfeat, tmp_path):
 
 
 def test_bars_bands_and_cells_of_drawings():
-    """By hand: a band from 1 to 3 and 2 to 4, a bar on a bar, a bar beside a bar, and a table of counts."""
+    """By hand: a band from 1 to 3 and 2 to 4, curves side by side, a bar on a bar, a bar beside a bar, and a table of counts."""
     curve = {"name": "a", "at": [1, 2], "y": [2.0, 3.0], "low": [1.5, 2.5], "high": [5.0, 6.0], "band": [1.0, 1.0]}
-    (axes,) = draw(overlay([curve], "dev")).axes
+    (axes,) = draw(overlay([curve, curve], "dev", range=[0, 9])).axes
     (band,) = [c for c in axes.collections if len(c.get_paths()[0].vertices) > 4][:1]
-    assert {tuple(v) for v in band.get_paths()[0].vertices} == {(1.0, 1.0), (1.0, 3.0), (2.0, 2.0), (2.0, 4.0)}
+    assert {tuple(v) for v in band.get_paths()[0].vertices} == {(0.94, 1.0), (0.94, 3.0), (1.94, 2.0), (1.94, 4.0)}
+    assert axes.get_ylim() == (0, 9)
     features = [{"name": "x", "linear": 1.0, "total": 3.0}, {"name": "y", "linear": 2.0, "total": 2.0}]
     (axes,) = draw(effects({"features": features})).axes
     assert [(bar.get_x(), bar.get_width()) for bar in axes.patches] == [(0, 2), (0, 1), (2, 0), (1, 2)]
@@ -177,10 +178,25 @@ def test_a_waterfall_is_drawn_and_told(gathered):
     assert "What each part is worth" not in render(gathered)
 
 
-def test_the_figure_of_a_papers_table():
+def test_a_papers_table_with_its_figure(gathered):
+    """Its numbers stand under a heading of their own; a difference of counts is a whole number."""
     rows = [["1", "20.5", "17.9"], ["1000", "40", ""], ["50000", "", "29.4"]]
     table = {"kind": "sizes", "header": ["k", "BLEU", "paper: cs-en"], "rows": rows}
     check_golden({"sizes": sizes(table)}, HERE / "sizes.json")
+    here = {"on": "", "difference": 755.0, "error": None, "p": None, "test": "counts", "verdict": "shown"}
+    paper = {
+        "title": "T",
+        "question": "Q?",
+        "rows": {},
+        "findings": [{"says": "few", "paper": "9", "here": [here]}],
+        "differs": [],
+    }
+    page = render(
+        {**gathered, "paper": {**paper, "tables": [{**table, "title": "", "finding": "", "panels": [], "differs": []}]}}
+    )
+    assert '<th class="theirs" colspan="1">the paper</th></tr><tr><th scope="col">k</th>' in page
+    assert '<th scope="col" class="theirs">cs-en</th>' in page
+    assert '<span class="nowrap">+755</span>' in page
 
 
 # -- the folder of a run -------------------------------------------------------------------------------------------------
