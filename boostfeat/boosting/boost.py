@@ -97,7 +97,7 @@ def run_rounds(engine: Engine, record: Record) -> Model:
 
 
 def resume(engine: Engine, model: Model, n_init: int, options: BoostOptions) -> None:
-    """Bring an engine to where the model is: the same sums in the same order as when its trees were learnt.
+    """Bring an engine to where the model is: the same sums in the same order as when its trees were learned.
 
     Pairs are drawn and weighed at the scores of the round they were drawn after; the trees since then are added afterwards.
     """

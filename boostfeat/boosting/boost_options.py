@@ -30,16 +30,16 @@ class BoostOptions:
     risk (``decide``, boosting.selection.way).
     """
 
-    level: Level = option("local", "local (units are phrases) or global (hypotheses)", choices=LEVELS, group=TREES)
-    rounds: int = option(25, "Trees, at most", least=0, symbol="M", group=TREES)
+    level: Level = option("local", "Units of trees: local (phrases) or global (hypotheses)", choices=LEVELS, group=TREES)
+    rounds: int = option(25, "Maximum number of trees", least=0, symbol="M", group=TREES)
     shrinkage: float = option(1.0, "Factor of every tree's weight; 1 is the paper's", above=0, most=1, group=TREES, rare=True)
     l2: float = option(1.0, "L2 penalty on weights and steps", least=0, group=TREES, rare=True)
     sparse_l2: float | str | None = option(
-        None, "The same of sparse features; auto: folds choose", least=0, words=(AUTO,), group=TREES, rare=True
+        None, "L2 penalty on sparse features; auto: held-out lists choose", least=0, words=(AUTO,), group=TREES, rare=True
     )
-    patience: int = option(10, "Rounds without a better select before it stops", least=0, group=TREES, rare=True, needs="select")
-    gain: str = option("bleu", "What is learnt: bleu, chrf, ter, wer or a column", group=PAIRS)
-    metric: str = option("bleu-sbp", "Chooses the round: bleu-sbp, or that of the gain", group=TREES)
+    patience: int = option(10, "Stop after N rounds without a better --select", least=0, group=TREES, rare=True, needs="select")
+    gain: str = option("bleu", "Metric to learn: bleu, chrf, ter, wer or a quality column", group=PAIRS)
+    metric: str = option("bleu-sbp", "Metric that chooses; default: bleu-sbp, or that of --gain", group=TREES)
     rule: str = option(
         "best",
         "Number of trees kept: the best on held-out lists, or all",
@@ -49,19 +49,19 @@ class BoostOptions:
     )
     decide: str = option(
         "score",
-        "What decides: score; auto: minimum Bayes risk, if folds gain",
+        "Decision rule: score; auto: what gains most on held-out lists",
         choices=("score", AUTO),
         group=TREES,
         rare=True,
         needs="gain=bleu",
     )
-    resample_pairs: int = option(0, "Draw anew every N rounds; 0: never", least=0, group=PAIRS, rare=True)
-    context: bool = option(False, "Weigh by corpus BLEU in context", flag="context/no_context", group=PAIRS, rare=True)
-    for_decoder: bool = option(False, "The score decides, by templates that search can compute", group=TREES)
+    resample_pairs: int = option(0, "Draw new pairs every N rounds; 0: never", least=0, group=PAIRS, rare=True)
+    context: bool = option(False, "Weigh pairs by their effect on corpus BLEU", flag="context/no_context", group=PAIRS, rare=True)
+    for_decoder: bool = option(False, "Learn a model that a decoder's search can apply as a whole", group=TREES)
     try_templates: bool = option(
-        False, "Take templates that pay, where --templates names none", group=TREES, rare=True, without=("templates", "init")
+        False, "Take templates if held-out lists gain, without --templates", group=TREES, rare=True, without=("templates", "init")
     )
-    tree_features: tuple[str, ...] = option((), "Trees look at these only; default: dense ones", group=TREES, rare=True)
+    tree_features: tuple[str, ...] = option((), "Features that trees may test; default: all dense ones", group=TREES, rare=True)
     pairs: PairOptions = field(default_factory=PairOptions)
     tree: TreeOptions = field(default_factory=TreeOptions)
 
@@ -145,7 +145,7 @@ def with_changes(options: BoostOptions, changes: Mapping[str, Any]) -> BoostOpti
     if sampler != options.pairs.sampler:
         options = replace(options, pairs=replace(SAMPLERS[sampler], alpha=options.pairs.alpha))
     if changes.get("gain", "bleu") not in ("bleu", options.gain) and "metric" not in changes:
-        changes = {**changes, "metric": changes["gain"]}  # choose by what is learnt
+        changes = {**changes, "metric": changes["gain"]}  # choose by what is learned
     if changes.get("for_decoder"):
         changes = {"decide": "score", **changes}
     return changed(options, changes)

@@ -184,7 +184,7 @@ class BoostReranker(BaseEstimator):
         if wrong := lacking(self.model_.missing_features(nbest), nbest):
             raise InputError(
                 f"X: expected the features of the model, found none of {shown(wrong)}; featurize it as the list that the model "
-                "learnt from, or use model_.decision_function: they count as 0 there"
+                "learned from, or use model_.decision_function: they count as 0 there"
             )
         return nbest
 

@@ -20,32 +20,30 @@ from ..model.decision import ways_to_decide
 from ..model.model import Model
 from .console import FILES, Common
 
-LIST = "LIST.nbest", "A list imported with 'boostfeat import'"
+LIST = "LIST.nbest", "List imported with 'boostfeat import'"
 CARRYING = "a model that carries templates"
-FEATURIZE = "featurize it as the list that the model learnt from (--plan)"
+FEATURIZE = "featurize it as the list that the model learned from (--plan)"
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputFlags(Common):
     """Flags of commands that write a file."""
 
-    force: bool = option(False, "Replace a file of another kind", group=FILES)
+    force: bool = option(False, "Replace an existing file that is of another kind", group=FILES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListFlags(Common):
     """Flags of commands that use lists together."""
 
-    allow_missing: bool = option(False, "Features that are missing here count as 0", group=FILES)
+    allow_missing: bool = option(False, "Let features of the model that are missing here count as 0", group=FILES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFlags(ListFlags):
     """Flags of commands that apply a model to a list."""
 
-    allow_edited: bool = option(
-        False, "Read a model whose signature does not match", group=FILES, needs=("model", "init", "weights")
-    )
+    allow_edited: bool = option(False, "Accept a model that was edited", group=FILES, needs=("model", "init", "weights"))
     files: ResourceFiles = field(default_factory=ResourceFiles)
 
 

@@ -45,9 +45,9 @@ from .search_commands import core_names
 class ComparisonFlags(ListFlags):
     """Flags of commands that compare systems."""
 
-    select: str = option(REQUIRED, "The list that chooses hyper-parameters", metavar="LIST", group=FILES)
-    output: str = option(REQUIRED, "For results, models, choices, and the page", short="o", metavar="FOLDER", group=FILES)
-    force: bool = option(False, "Replace what others left in the folder; take lists of the same sentences", group=FILES)
+    select: str = option(REQUIRED, "Held-out list that chooses hyper-parameters", metavar="LIST", group=FILES)
+    output: str = option(REQUIRED, "Folder for results, models and choices", short="o", metavar="FOLDER", group=FILES)
+    force: bool = option(False, "Replace another run in the folder; accept lists that share sentences", group=FILES)
     files: ResourceFiles = field(default_factory=ResourceFiles)
 
     def compared(self, paths: Mapping[str, str], output: str, options: CompareOptions, **more: Any) -> Results:
@@ -75,14 +75,14 @@ class CompareFlags(ComparisonFlags):
 
     store: str = argument(*LIST)
     test: Sequence[str] = option(
-        (), "The list that results are reported on; repeatable; an ablation can do without", metavar="LIST", group=FILES
+        (), "List to report results on; repeatable; optional with --ablation", metavar="LIST", group=FILES
     )
     options: Mapping[str, Any] = methods({"comparison": CompareOptions})
     decode: str | None = option(
         None, "A moses.ini: each system decodes in a loop; LIST, --select and --test are sentences", metavar="INI", group=DECODE
     )
     texts: DecodedFiles = field(default_factory=DecodedFiles)
-    wide: bool = option(False, "All columns of the table, however wide the terminal is")
+    wide: bool = option(False, "Print all columns, however wide the terminal is")
 
 
 def compare(o: CompareFlags) -> None:
@@ -182,19 +182,17 @@ class Board:
 class ReplicateFlags(ComparisonFlags):
     """Flags of ``replicate``."""
 
-    paper: str = argument("PAPER", "ta13, e12, g13 or emr13")
+    paper: str = argument("PAPER", "The paper: ta13, e12, g13 or emr13")
     store: str = argument(*LIST)
-    test: Sequence[str] = option(REQUIRED, "A list that results are reported on; repeatable", metavar="LIST", group=FILES)
+    test: Sequence[str] = option(REQUIRED, "List to report results on; repeatable", metavar="LIST", group=FILES)
     tune_on: Sequence[str] = option(
-        (), "g13: lists of bitext to tune on besides, as in its Tables 4 and 5; repeatable", metavar="LIST", group=FILES
+        (), "g13: more lists to tune on, of a bitext (its Tables 4 and 5); repeatable", metavar="LIST", group=FILES
     )
     graphs: Sequence[str] = option(
         (), "e12, emr13: search graphs of LIST, for MERT on hypergraphs; repeatable", metavar="FILE", group=FILES
     )
-    graph_names: str | None = option(
-        None, "osgx: what core=(...) holds, or the moses.ini that says it", rare=True, needs="graphs"
-    )
-    quick: bool = option(False, "Less to try, fewer epochs, one run: a first look")
+    graph_names: str | None = option(None, "osgx: names of the values in core=(...), or a moses.ini", rare=True, needs="graphs")
+    quick: bool = option(False, "A short run for a first look: smaller grids, fewer epochs, one seed")
 
 
 def replicate(o: ReplicateFlags) -> None:
@@ -246,14 +244,14 @@ def mert_on_graphs(o: ReplicateFlags) -> OnGraphs:
 class ReportFlags(OutputFlags):
     """Flags of ``report``."""
 
-    run: str = argument("RUN/", "The folder that compare or loop wrote")
+    run: str = argument("RUN/", "Folder that compare or loop wrote")
     output: str | None = option(
         None, "The page to write (report.html, unless --figures or --tex is given)", short="o", metavar="FILE.html", group=FILES
     )
     figures: str | None = option(None, "Write every figure as PDF and SVG into this folder", metavar="DIR", group=FILES)
     tex: str | None = option(None, "Write the table of results for LaTeX", metavar="FILE.tex", group=FILES)
-    columns: str | None = option(None, "Columns of --tex, by commas; default: all scores", metavar="NAMES", group=FILES)
-    test: str | None = option(None, "Where the test list is now, if it was moved", metavar="LIST", group=FILES)
+    columns: str | None = option(None, "Columns of --tex, separated by commas; default: all scores", metavar="NAMES", group=FILES)
+    test: str | None = option(None, "The test list, if it is no longer where compare read it", metavar="LIST", group=FILES)
     files: ResourceFiles = field(default_factory=ResourceFiles)
 
 

@@ -34,9 +34,9 @@ class Common:
     """Flags that every command has; a command's own flags are a dataclass that inherits from this one."""
 
     seed: int = option(0, "Seed of all random choices", least=0, group=COMMON)
-    threads: int = option(None, "Threads; results do not depend on it [all cores]", least=1, group=COMMON)
-    quiet: bool = option(False, "No progress, no messages", short="q", group=COMMON)
-    as_json: bool = option(False, "Results for programs, on standard output", flag="json", group=COMMON)
+    threads: int = option(None, "Number of threads; results do not depend on it [all cores]", least=1, group=COMMON)
+    quiet: bool = option(False, "Print no progress and no messages", short="q", group=COMMON)
+    as_json: bool = option(False, "Print results as JSON on standard output", flag="json", group=COMMON)
     settings: tuple[str, ...] = ()  # NAME=VALUE of --set that are options of the method
     started: float = field(default_factory=lambda: time.monotonic())
 

@@ -10,8 +10,7 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Callable
 from keyword import iskeyword
 from typing import Annotated, Any, get_type_hints
 
@@ -26,7 +25,7 @@ from ..core.overwriting import guarded
 from ..metrics.metric import METRICS
 from ..model.model import accept_edited
 from .console import COMMON, FILES, at_work
-from .option_texts import default_text, describe, made, method_options, titled
+from .option_texts import default_text, describe, made, method_options, options_by_method, titled
 from .outputs import FOLDERS, check_paths
 
 WIDEST = 26  # column of the flags; a longer one has its help on the next line
@@ -52,28 +51,22 @@ def settings_of(cls: type) -> list[Option]:
     return [o for o in options_of(cls) if o.rare]
 
 
-def method_classes(cls: Any) -> Mapping[str, type]:
-    """Return the options of each method that a command can run, by its name."""
-    classes: Mapping[str, type] = next((f.metadata["methods"] for f in fields(cls) if "methods" in f.metadata), {})
-    return classes
-
-
 def _flagged(name: str, function: Callable[[Any], Any], cls: type) -> Callable[..., Any]:
     """Return the function as typer takes it: every flag a keyword of its own."""
     flags, settings = flags_of(cls), settings_of(cls)
-    classes = method_classes(cls)
+    by_method = options_by_method(cls)
     parameters = [_parameter(o) for o in flags]
-    if settings or classes:
+    if settings or by_method:
         parameters += [_keyword(SET, Set, None), _keyword("help_all", HelpAll, False)]
 
     @functools.wraps(function)
     def run(**values: Any) -> Any:
         used = {o.name: _value(o, values[_key(o)]) for o in flags if values[_key(o)] is not None}
         texts: list[str] = values.pop(SET, None) or []
-        taken = settings if len(classes) > 1 else [*settings, *method_options(cls)]
+        taken = settings if len(by_method) > 1 else [*settings, *method_options(cls)]
         own = [text for text in texts if _setting_name(text) in {o.name for o in taken}]
         left = tuple(text for text in texts if text not in own)  # for the method that is chosen
-        if left and len(classes) < 2:
+        if left and len(by_method) < 2:
             names = ", ".join(o.name.replace("_", "-") for o in taken)
             raise InputError(f"--set {left[0].partition('=')[0]}: there is no such setting; choose from {names}")
         used |= read_settings(taken, own)
@@ -165,12 +158,18 @@ def _show_all(ctx: typer.Context, wanted: bool) -> None:
 
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting by name, see --help-all; repeatable", rich_help_panel=COMMON),
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="Set a rare option, listed by --help-all; repeatable", rich_help_panel=COMMON
+    ),
 ]
 HelpAll = Annotated[
     bool,
     typer.Option(
-        "--help-all", is_eager=True, callback=_show_all, help="Show this; --help-all: settings too", rich_help_panel=COMMON
+        "--help-all",
+        is_eager=True,
+        callback=_show_all,
+        help="Show this help; --help-all: with all settings",
+        rich_help_panel=COMMON,
     ),
 ]
 
@@ -196,6 +195,10 @@ class _Command(TyperCommand):
                 raise InputError(f"{_long(parameter)}: expected a value, found ''; give one, or leave it out")
         return rest
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Name the arguments as they are declared."""
+        return ["[OPTIONS]", *(str(p.metavar) for p in self.get_params(ctx) if not p.opts[0].startswith("-"))]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write flags under the headings that they declare, and with --help-all the settings."""
         groups: dict[str, list[tuple[str, str]]] = {FILES: []}
@@ -219,8 +222,8 @@ class _Command(TyperCommand):
 def setting_sections(cls: Any) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return (heading, [(name, help)]) of what --set takes: settings of the command, and all options of each method."""
     sections = [("Settings (--set NAME=VALUE)", describe(settings_of(cls)))] if settings_of(cls) else []
-    for method, of in method_classes(cls).items():
-        sections.append((f"Settings of {method} (--set NAME=VALUE)", describe(options_of(of))))
+    for method, options in options_by_method(cls).items():
+        sections.append((f"Settings of {method} (--set NAME=VALUE)", describe(options)))
     return sections
 
 

@@ -36,6 +36,7 @@ from ..lists.feature_range import learnable, lost_ranking, range_warnings
 from ..lists.merging import concat
 from ..lists.nbest import NBest
 from ..lists.store import read_store
+from ..losses.pairs import SAMPLERS
 from ..metrics.metric import figure, metric_of
 from ..model.decision import CALIBRATION, ways_to_decide
 from ..model.model import Model
@@ -55,25 +56,23 @@ from .search_commands import core_names
 class LearningFlags(ModelFlags, OutputFlags):
     """Flags of commands that learn from a list."""
 
-    stores: Sequence[str] = argument("LIST.nbest...", "Imported lists; several are learned from as one")
-    output: str = option(REQUIRED, "The model to write", short="o", metavar="MODEL", group=FILES)
-    select: str | None = option(None, "A held-out list to choose by", metavar="LIST", group=FILES)
+    stores: Sequence[str] = argument("LIST.nbest...", "Imported training lists; several are joined")
+    output: str = option(REQUIRED, "Model to write", short="o", metavar="MODEL", group=FILES)
+    select: str | None = option(None, "Held-out list that chooses the epoch, never learned from", metavar="LIST", group=FILES)
     templates: str | None = option(
         None,
-        "Sets or templates, or FILE.toml; the model keeps them",
+        "Sets or templates (A+B), or FILE.toml; kept in the model",
         metavar="NAMES",
         group=LEARNING,
         without="graph_plan",
     )
     graphs: GraphOptions = field(default_factory=GraphOptions)
-    engine: str = option("local", "Or dask: spread sentences over a cluster", choices=("local", "dask"), group=GRAPHS)
-    scheduler: str = option("local", "Address of Dask's scheduler; local: processes here", rare=True, needs="engine=dask")
+    engine: str = option("local", "Where fits run: local, or dask for a cluster", choices=("local", "dask"), group=GRAPHS)
+    scheduler: str = option("local", "Address of Dask's scheduler; local: start processes here", rare=True, needs="engine=dask")
     workers: int | None = option(
-        None, "Workers of the cluster to use; default: all", least=1, most=2**16, rare=True, needs="engine=dask"
+        None, "Number of workers to use; default: all", least=1, most=2**16, rare=True, needs="engine=dask"
     )
-    timeout: float = option(
-        60.0, "Seconds without a sign of a worker before it is given up", least=1, rare=True, needs="engine=dask"
-    )
+    timeout: float = option(60.0, "Seconds of silence after which a worker is given up", least=1, rare=True, needs="engine=dask")
 
     def made_with(self) -> dict[str, Any]:
         """Return digests of the files that a model is made with, beside its lists."""
@@ -195,16 +194,20 @@ PICKS = {"auto": "auto", "select": "select", "dev": "train", "last": "last"}
 class TuneFlags(LearningFlags):
     """Flags of ``tune``."""
 
-    init: str | None = option(None, "A start [the decoder's weights], or zero", metavar="MODEL", group=FILES)
+    init: str | None = option(None, "Model to start from, or zero [the decoder's weights]", metavar="MODEL", group=FILES)
     method: str = option(
-        "pro", "Or mert, mira, kbmira, rm, adagrad, rampion, arow", choices=TUNER_OPTIONS, metavar="METHOD", group=LEARNING
+        "pro",
+        "Tuner: pro, mert, mira, kbmira, rm, adagrad, rampion or arow",
+        choices=TUNER_OPTIONS,
+        metavar="METHOD",
+        group=LEARNING,
     )
-    gain: str = option("bleu", "What is learnt, or chrf, ter, wer, a column", group=LEARNING)
-    metric: str | None = option(None, "Chooses epochs; default: that of the gain", group=LEARNING)
-    runs: int = option(1, "Runs with other seeds; the best on select is kept", least=1, group=LEARNING)
-    pick: str = option("auto", "Epoch kept: auto (by select, or the method's own), select, dev, last", choices=PICKS, rare=True)
-    groups: str | None = option(None, "TOML file that freezes weights or scales L1, L2, C by name pattern", rare=True)
-    of_method: Mapping[str, Any] = methods(TUNER_OPTIONS)
+    gain: str = option("bleu", "Metric to learn: bleu, chrf, ter, wer or a quality column", group=LEARNING)
+    metric: str | None = option(None, "Metric that chooses the epoch; default: that of --gain", group=LEARNING)
+    runs: int = option(1, "Runs with different seeds; the best on --select is kept", least=1, group=LEARNING)
+    pick: str = option("auto", "Epoch to keep; auto: by --select, or the method's own", choices=PICKS, rare=True)
+    groups: str | None = option(None, "TOML file that freezes weights, or scales L1, L2, C, by patterns of names", rare=True)
+    of_method: Mapping[str, Any] = methods(TUNER_OPTIONS, defaults={"pro": SAMPLERS["ta13"]})
 
 
 def tune(o: TuneFlags) -> None:
@@ -404,12 +407,12 @@ class InduceGraphs(GraphOptions):
 class InduceFlags(LearningFlags):
     """Flags of ``induce``."""
 
-    select: str | None = option(None, "A list to choose by, never learned from; else folds", metavar="LIST", group=FILES)
-    init: str | None = option(None, "A model to start from", metavar="MODEL", group=FILES)
-    resume: bool = option(False, "Go on where the same command was interrupted", group=FILES)
+    select: str | None = option(None, "Held-out list that chooses; default: cross-validation", metavar="LIST", group=FILES)
+    init: str | None = option(None, "Model to start from", metavar="MODEL", group=FILES)
+    resume: bool = option(False, "Continue the same command after an interruption", group=FILES)
     recipe: str = option("default", "Preset: default, fast or paper; flags override it", choices=RECIPES, group=LEARNING)
-    static_only: bool = option(False, "For a stock Moses: --for-decoder, and trees look at phrase pairs", rare=True)
-    of_boosting: Mapping[str, Any] = methods({"boosting": BoostOptions}, defaults=RECIPES["default"])
+    static_only: bool = option(False, "For an unchanged Moses: --for-decoder, and trees test phrase pairs only", rare=True)
+    of_boosting: Mapping[str, Any] = methods({"boosting": BoostOptions}, defaults={"boosting": RECIPES["default"]})
     graphs: GraphOptions = field(default_factory=InduceGraphs)
 
     def boost_options(self) -> BoostOptions:
@@ -486,7 +489,7 @@ def _tell(o: InduceFlags, model: Model, dev: NBest, held_out: NBest | None, opti
         error.args = (f"{o.output} is whole; what it scores was not shown",)
         raise
     if not model.trees and not any(model.weights.values()):
-        o.warn("nothing was learnt: hypotheses of the same list have the same features, or are equally good")
+        o.warn("nothing was learned: hypotheses of the same list have the same features, or are equally good")
     by = "--select" if held_out is not None else "folds"
     if kept := model.config.get("kept"):
         o.warn(f"what was learned is worse on {by} than the list's own order: the model is {kept} alone")

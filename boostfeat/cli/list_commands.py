@@ -53,16 +53,14 @@ LINES, TABLES, NEURAL, GRAPHS = (
 class QualityFlags(OutputFlags):
     """Flags of commands that give a list quality columns."""
 
-    output: str = option(REQUIRED, "The store to write", short="o", metavar="FILE", group=FILES)
+    output: str = option(REQUIRED, "Store to write", short="o", metavar="FILE", group=FILES)
     quality: Sequence[str] = option(
         (),
-        "Or NAME=FILE:COLUMN: how good each hypothesis is, a number each or numerator and denominator, for --gain and "
-        "--metric; no feature; repeatable",
+        "How good each hypothesis is, to learn or to measure (not a feature): one number per hypothesis, or numerator and "
+        "denominator; also NAME=FILE:COLUMN; repeatable",
         metavar="NAME=FILE",
     )
-    lower_is_better: Sequence[str] = option(
-        (), "A quality that is better when lower; repeatable", needs="quality", metavar="NAME"
-    )
+    lower_is_better: Sequence[str] = option((), "Quality for which lower is better; repeatable", needs="quality", metavar="NAME")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,39 +69,37 @@ class ImportFlags(QualityFlags):
 
     files: Sequence[str] = argument("[FILE]...", "n-best lists or graphs; '-' is standard input", ())
     system: Sequence[str] = option(
-        (), "Instead of lists, the output of one system, a line a sentence; repeatable", metavar="NAME=FILE", group=FILES
+        (), "Output of one system, one line per sentence, instead of lists; repeatable", metavar="NAME=FILE", group=FILES
     )
     ref: Sequence[str] = option(
         (),
-        "References, a sentence a line; repeatable, or as 'ref.*'",
+        "References, one sentence per line; repeatable, or 'ref.*'",
         short="r",
         metavar="FILE",
         group=FILES,
     )
-    source: str | None = option(None, "Source sentences, one a line", short="s", metavar="FILE", group=FILES)
+    source: str | None = option(None, "Source sentences, one per line", short="s", metavar="FILE", group=FILES)
     format: str = option("auto", "Format of the lists; auto looks at the content", group=FILES)
-    first: int | None = option(None, "Only the first N sentences", least=1)
-    size: int | None = option(None, "At most N hypotheses a sentence; graphs: N-best (default 100)", least=1)
-    tokenize: str = option("none", "For BLEU, as sacrebleu: none, 13a, intl, zh, char and others")
-    allow_mismatch: bool = option(False, "Keep what units and totals disagree on as a feature")
+    first: int | None = option(None, "Read only the first N sentences", least=1)
+    size: int | None = option(None, "Maximum hypotheses per sentence; graphs: N best [100]", least=1)
+    tokenize: str = option("none", "sacrebleu's tokenizer for metrics: none, 13a, intl, zh, char, ...")
+    allow_mismatch: bool = option(False, "Keep differences between totals and sums over units as a feature")
     missing: str | None = option(None, ABSENT, choices=WAYS)
-    lines: int | None = option(None, "Lines a source, with --format lines", least=1, short="n", group=LINES)
-    counts: str | None = option(None, "Or a file with the number of lines of each source", metavar="FILE", group=LINES)
-    scores: Sequence[str] = option((), "Or NAME=FILE: a number a hypothesis; repeatable", metavar="FILE", group=LINES)
-    group: str | None = option(
-        None, "Column whose value tells lists apart; a row is a hypothesis", metavar="COLUMN", group=TABLES
-    )
-    text: str | None = option(None, "Column of the texts", needs="group", metavar="COLUMN", group=TABLES)
-    features: str | None = option(None, "Columns of features, by commas", needs="group", metavar="A,B,...", group=TABLES)
+    lines: int | None = option(None, "Lines per source sentence, with --format lines", least=1, short="n", group=LINES)
+    counts: str | None = option(None, "File with the number of lines of each source sentence", metavar="FILE", group=LINES)
+    scores: Sequence[str] = option((), "File (or NAME=FILE) of one score per line; repeatable", metavar="FILE", group=LINES)
+    group: str | None = option(None, "Column that names the list of a row; a row is a hypothesis", metavar="COLUMN", group=TABLES)
+    text: str | None = option(None, "Column of the hypotheses' texts", needs="group", metavar="COLUMN", group=TABLES)
+    features: str | None = option(None, "Columns of features", needs="group", metavar="A,B,...", group=TABLES)
     subwords: str = option(
         "auto", "Join pieces of words: spm (▁), bpe (@@), wordpiece (##), bytelevel (Ġ), none", choices=SUBWORDS, group=NEURAL
     )
-    units: str = option("word", "Units are words, or the tokens scored: word, token", choices=UNITS, group=NEURAL)
-    distinct: bool = option(True, "N-best strings, or derivations", flag="distinct/derivations", group=GRAPHS)
+    units: str = option("word", "Units: words, or tokens as the model scored them", choices=UNITS, group=NEURAL)
+    distinct: bool = option(True, "Count distinct strings, or derivations", flag="distinct/derivations", group=GRAPHS)
     weights: Sequence[str] = option(
-        (), "What ranks the paths: a model file, or files of 'Name= value' lines; repeatable", metavar="FILE", group=GRAPHS
+        (), "Weights that rank paths: a model file, or files of 'Name= value' lines; repeatable", metavar="FILE", group=GRAPHS
     )
-    names: str | None = option(None, "osgx: what core=(...) holds, or a moses.ini with it", metavar="A,B,...", group=GRAPHS)
+    names: str | None = option(None, "osgx: names of the values in core=(...), or a moses.ini", metavar="A,B,...", group=GRAPHS)
 
 
 def import_(o: ImportFlags) -> None:
@@ -179,8 +175,8 @@ def _graph_weights(o: Common, paths: list[str]) -> Mapping[str, float]:
 class InfoFlags(Common):
     """Flags of ``info``."""
 
-    store: str = argument("LIST.nbest|GRAPH", "An imported list, or a search graph")
-    metric: str | None = option(None, "Of first, mean and oracle (default: bleu, or the first quality column)")
+    store: str = argument("LIST.nbest|GRAPH", "Imported list, or a search graph")
+    metric: str | None = option(None, "Metric of first, mean and oracle (default: bleu, or the first quality column)")
 
 
 def info(o: InfoFlags) -> None:
@@ -242,7 +238,7 @@ class ConvertFlags(OutputFlags):
     output: str = option(
         "-", "The file to write; .gz .xz .bz2 .zst compress; '-' is standard output", short="o", metavar="FILE", group=FILES
     )
-    format: str = option("jsonl", "Or moses, moses-enriched")
+    format: str = option("jsonl", "Output format: jsonl, moses or moses-enriched")
 
 
 def convert(o: ConvertFlags) -> None:
@@ -266,13 +262,13 @@ class JoinFlags(QualityFlags):
 
     store: str = argument(*LIST)
     column: Sequence[str] = option(
-        (), "Or NAME=FILE:COLUMN: a number a hypothesis, in order; text, TSV with a header, JSON", metavar="NAME=FILE"
+        (), "One number per hypothesis, in order: text, TSV with a header (NAME=FILE:COLUMN) or JSON", metavar="NAME=FILE"
     )
     tokens: Sequence[str] = option(
-        (), "Numbers of tokens, a line a hypothesis; JSON lines with tokens and logprobs", metavar="NAME=FILE"
+        (), "Numbers per token: one line per hypothesis, or JSON lines with tokens and logprobs", metavar="NAME=FILE"
     )
     nbest: Sequence[str] = option(
-        (), "Another list of the same texts, whose scores and features get the NAME", metavar="NAME=LIST"
+        (), "Another list of the same texts; its scores and features are prefixed by NAME", metavar="NAME=LIST"
     )
 
 
@@ -371,7 +367,7 @@ class FeaturizeFlags(ListFlags, OutputFlags):
     """Flags of ``featurize``."""
 
     store: str = argument(*LIST)
-    output: str = option(REQUIRED, "The store to write", short="o", metavar="FILE", group=FILES)
+    output: str = option(REQUIRED, "Store to write", short="o", metavar="FILE", group=FILES)
     templates: str | None = option(
         None,
         "base, large, sparse, neighbours, consensus, words or names of templates, joined by + or commas; or FILE.toml. "
@@ -379,32 +375,32 @@ class FeaturizeFlags(ListFlags, OutputFlags):
         metavar="NAMES",
     )
     plan: str | None = option(
-        None, "What the dev list taught: gives this list the same columns. Without it, it is learnt", metavar="FILE", group=FILES
+        None, "Plan of the dev list, for the same columns; without it, the list makes its own", metavar="FILE", group=FILES
     )
     model: str | None = option(
         None,
-        "Model that consensus is under (default: the decoder's scores)",
+        "Model whose scores weigh consensus (default: the decoder's scores)",
         short="m",
         metavar="MODEL",
         group=FILES,
         without="plan",
     )
     scale: float | None = option(
-        None, "Of its scores in the softmax (default: the dev list's references choose it)", above=0, without="plan"
+        None, "Scale of these scores in the softmax (default: chosen by the references)", above=0, without="plan"
     )
-    products: str | None = option(None, "top:K adds the K best products of dense features", metavar="top:K", without="plan")
-    min_count: int | None = option(None, "Sentences that must have a sparse feature (default 2)", least=1, without="plan")
+    products: str | None = option(None, "Add the K best products of dense features", metavar="top:K", without="plan")
+    min_count: int | None = option(None, "Minimum number of sentences with a sparse feature [2]", least=1, without="plan")
     hash_bits: int | None = option(
-        None, "Hash each template's sparse names to 2^N (default: keep them)", least=1, most=30, flag="hash", without="plan"
+        None, "Hash sparse names of each template into 2^N (default: keep them)", least=1, most=30, flag="hash", without="plan"
     )
-    allow_missing: bool = option(False, "Features of the model that the list lacks count as 0", group=FILES, needs="model")
+    allow_missing: bool = option(False, "Let features of the model that the list lacks count as 0", group=FILES, needs="model")
     files: ResourceFiles = field(default_factory=ResourceFiles)
 
 
 def featurize(o: FeaturizeFlags) -> None:
     """Add features computed from what the list carries: phrases, alignments, spans, neighbours.
 
-    On a dev list, what was learnt is written beside the output (OUT.plan.json); give it with --plan for select and test.
+    On a dev list, what was learned is written beside the output (OUT.plan.json); give it with --plan for select and test.
 
     \b
     Example:
@@ -447,7 +443,7 @@ def featurize(o: FeaturizeFlags) -> None:
     o.say(
         f"{nbest.n_units:,} -> {counted(out.n_units, 'distinct unit')}, {len(out.global_names)} dense and "
         f"{len(out.sparse_names):,} "
-        f"sparse features -> {o.output} in {o.seconds:.1f} s" + (f"; learnt: {plan}" if plan else "")
+        f"sparse features -> {o.output} in {o.seconds:.1f} s" + (f"; learned: {plan}" if plan else "")
     )
 
 
@@ -493,7 +489,7 @@ def _learn(o: FeaturizeFlags, nbest: NBest, maker: FeatureMaker, plan_file: str 
 
 
 def _frozen(o: FeaturizeFlags) -> FeaturePlan:
-    """Return the frozen plan, which has the clusters that it was learnt with."""
+    """Return the frozen plan, which has the clusters that it was learned with."""
     for name in (name for name in TAUGHT if getattr(o.files, name)):
         raise InputError(f"--set {name.replace('_', '-')}: --plan holds them; leave one of them out")
     return FeaturePlan.load(str(o.plan))

@@ -16,6 +16,7 @@ from ..features.feature_maker import FeatureMaker
 from ..features.resources import TemplateFiles
 from ..formats.importing import expand
 from ..lists.agreement import shown
+from ..losses.pairs import SAMPLERS
 from ..model.model import Model
 from ..search.decoder.setup import SearchOptions, decoder_setup
 from ..search.loop.decoders import (
@@ -50,29 +51,37 @@ OTHERS = ("decoder", "graphs")  # what takes its place
 class LoopFlags(ListFlags):
     """Flags of ``loop``."""
 
-    source: str = argument("INPUT", "Sentences to decode, one a line")
-    ref: Sequence[str] = option(REQUIRED, "References; repeat for more than one", short="r", metavar="FILE", group=FILES)
-    output: str = option(REQUIRED, "Folder of all iterations", short="o", metavar="FOLDER", group=FILES)
-    init: str | None = option(None, "Weights: a model, an ini, 'name value' lines", metavar="FILE", group=FILES)
-    ini: str | None = option(None, "A moses.ini: weights, and files of the decoder", metavar="FILE", group=FILES)
+    source: str = argument("INPUT", "Sentences to decode, one per line")
+    ref: Sequence[str] = option(REQUIRED, "References, one sentence per line; repeatable", short="r", metavar="FILE", group=FILES)
+    output: str = option(REQUIRED, "Folder for all iterations", short="o", metavar="FOLDER", group=FILES)
+    init: str | None = option(None, "Weights to start from: a model, ini, or 'name value' lines", metavar="FILE", group=FILES)
+    ini: str | None = option(None, "A moses.ini with weights and the decoder's files", metavar="FILE", group=FILES)
     select_input: str | None = option(
-        None, "Held-out sentences, decoded as well", metavar="FILE", group=FILES, needs="select_ref"
+        None, "Held-out sentences, which choose the iteration", metavar="FILE", group=FILES, needs="select_ref"
     )
-    select_ref: Sequence[str] = option((), "Their references; repeatable", metavar="FILE", group=FILES, needs="select_input")
+    select_ref: Sequence[str] = option((), "References of these; repeatable", metavar="FILE", group=FILES, needs="select_input")
     test_input: Sequence[str] = option(
-        (), "Decoded at the end, before and after; repeatable", metavar="FILE", group=FILES, without="graphs"
+        (),
+        "Test sentences, decoded with the first and the last weights; repeatable",
+        metavar="FILE",
+        group=FILES,
+        without="graphs",
     )
-    test_ref: Sequence[str] = option((), "Their references, in the same order", metavar="FILE", group=FILES, needs="test_input")
-    resume: bool = option(False, "Go on where the same command stopped", group=FILES)
+    test_ref: Sequence[str] = option(
+        (), "References of these, in the same order", metavar="FILE", group=FILES, needs="test_input"
+    )
+    resume: bool = option(False, "Continue the same command where it stopped", group=FILES)
     force: bool = option(False, "Replace an earlier run in the folder", group=FILES)
-    allow_edited: bool = option(False, "Read a model whose signature does not match", group=FILES, needs="init")
+    allow_edited: bool = option(False, "Accept a model that was edited", group=FILES, needs="init")
     method: str = option(
         "pro", "A tuner (see 'boostfeat tune') or induce", choices=LEARNERS, metavar="METHOD", group=LEARNING, without="online"
     )
     online: str | None = option(
-        None, "mira, rm or adagrad: learn as sentences are decoded", choices=ONLINE, metavar="METHOD", group=LEARNING
+        None, "Learn from each sentence as it is decoded: mira, rm or adagrad", choices=ONLINE, metavar="METHOD", group=LEARNING
     )
-    templates: str | None = option(None, "Sets or templates, or FILE.toml; the model keeps them", metavar="NAMES", group=LEARNING)
+    templates: str | None = option(
+        None, "Sets or templates (A+B), or FILE.toml; kept in the model", metavar="NAMES", group=LEARNING
+    )
     limits: LoopOptions = field(default_factory=LoopOptions)
     decoder: str | None = option(
         None,
@@ -80,35 +89,35 @@ class LoopFlags(ListFlags):
         metavar="COMMAND",
         group=DECODER,
     )
-    phrase_table: str | None = option(None, "In Moses' format", metavar="FILE", group=DECODER, without="graphs")
-    lm: str | None = option(None, "In ARPA format", metavar="FILE", group=DECODER, without=OTHERS)
+    phrase_table: str | None = option(None, "Phrase table in Moses' format", metavar="FILE", group=DECODER, without="graphs")
+    lm: str | None = option(None, "Language model in ARPA format", metavar="FILE", group=DECODER, without=OTHERS)
     graphs: Sequence[str] = option(
-        (), "Take their k-best in place of decoding; repeatable", metavar="FILE", group=DECODER, without="decoder"
+        (), "Search graphs whose k best replace decoding; repeatable", metavar="FILE", group=DECODER, without="decoder"
     )
-    nbest: int = option(100, "Hypotheses a sentence", least=1, group=DECODER)
+    nbest: int = option(100, "Hypotheses per sentence", least=1, group=DECODER)
     files: TemplateFiles = field(default_factory=TemplateFiles)
 
     recipe: str = option("fast", "Preset of induce", choices=RECIPES, rare=True, needs="method=induce")
-    static_only: bool = option(False, "induce: trees look at features of the phrase pair", rare=True, needs="method=induce")
-    reweigh: bool = option(True, "induce: fit all weights anew before trees are added", rare=True, needs="method=induce")
+    static_only: bool = option(False, "induce: trees test features of the phrase pair only", rare=True, needs="method=induce")
+    reweigh: bool = option(True, "induce: fit all weights again before adding trees", rare=True, needs="method=induce")
     groups: str | None = option(
-        None, "TOML file that freezes or scales weights by name pattern", rare=True, without="method=induce"
+        None, "TOML file that freezes or scales weights by patterns of names", rare=True, without="method=induce"
     )
-    moses: str | None = option(None, "Program of --decoder moses", rare=True, needs="decoder=moses")
-    weights_format: str = option("moses", "Format of {weights}, or cdec, name-value", rare=True, needs="decoder")
+    moses: str | None = option(None, "The Moses program for --decoder moses", rare=True, needs="decoder=moses")
+    weights_format: str = option("moses", "Format of {weights}: moses, cdec or name-value", rare=True, needs="decoder")
     list_format: str = option("auto", "Format of the list that the decoder writes", rare=True, needs="decoder")
-    timeout: float | None = option(None, "Seconds that a decoding may take", rare=True, needs="decoder")
-    reordering_table: str | None = option(None, "File of type msd-bidirectional-fe", rare=True, without=OTHERS)
-    extra: tuple[str, ...] = option((), "More features to list, as count.log,len.tgt", rare=True, without=OTHERS)
+    timeout: float | None = option(None, "Maximum seconds for one decoding; default: no limit", rare=True, needs="decoder")
+    reordering_table: str | None = option(None, "Reordering table of type msd-bidirectional-fe", rare=True, without=OTHERS)
+    extra: tuple[str, ...] = option((), "More features to write, such as count.log,len.tgt", rare=True, without=OTHERS)
     stack: int | None = same(SearchOptions, "stack", None, rare=True, without=OTHERS)
     beam: float | None = same(SearchOptions, "beam", None, rare=True, without=OTHERS)
     table_limit: int | None = same(SearchOptions, "table_limit", None, rare=True, without=OTHERS)
     distortion_limit: int | None = same(SearchOptions, "distortion_limit", None, rare=True, without=OTHERS)
     select_graphs: Sequence[str] = option((), "Search graphs of --select-input; repeatable", rare=True, needs="graphs")
-    graph_names: str | None = option(
-        None, "osgx: what core=(...) holds, or the moses.ini that says it", rare=True, needs="graphs"
+    graph_names: str | None = option(None, "osgx: names of the values in core=(...), or a moses.ini", rare=True, needs="graphs")
+    of_method: Mapping[str, Any] = methods(
+        LEARNERS, are_flags=False, defaults={"induce": recipe_of("fast", for_decoder=True), "pro": SAMPLERS["ta13"]}
     )
-    of_method: Mapping[str, Any] = methods(LEARNERS, are_flags=False)
 
     def check_together(self) -> None:
         """Raise for flags that do not go together, before anything is read."""

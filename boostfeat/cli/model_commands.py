@@ -26,9 +26,9 @@ class AugmentFlags(ModelFlags, OutputFlags):
     """Flags of ``augment``."""
 
     store: str = argument(*LIST)
-    model: str = option(REQUIRED, "A model with trees", short="m", metavar="MODEL", group=FILES)
-    output: str = option(REQUIRED, "The store to write", short="o", metavar="FILE", group=FILES)
-    each_leaf: bool = option(False, "A feature for every leaf, in place of one for every tree")
+    model: str = option(REQUIRED, "Model with trees", short="m", metavar="MODEL", group=FILES)
+    output: str = option(REQUIRED, "Store to write", short="o", metavar="FILE", group=FILES)
+    each_leaf: bool = option(False, "Write a feature for every leaf instead of every tree")
 
 
 def augment(o: AugmentFlags) -> None:
@@ -54,12 +54,10 @@ def augment(o: AugmentFlags) -> None:
 class ShowFlags(ModelFlags):
     """Flags of ``show``."""
 
-    model: str = argument("MODEL.json", "A model file")
-    on: str | None = option(
-        None, "A list to count leaves and effects on; default: what training saw", metavar="LIST", group=FILES
-    )
-    top: int = option(20, "Sparse features to show, those of the largest effect (of the largest weight without --on)", least=0)
-    trees: int = option(25, "Trees to show, those of the largest effect; 0: all", least=0)
+    model: str = argument("MODEL.json", "Model file")
+    on: str | None = option(None, "List to count leaves and effects on; default: the training lists", metavar="LIST", group=FILES)
+    top: int = option(20, "Maximum sparse features to show, by effect (by weight without --on)", least=0)
+    trees: int = option(25, "Maximum trees to show, by effect; 0: all", least=0)
 
 
 def show(o: ShowFlags) -> None:
@@ -114,18 +112,22 @@ def _short(value: float | None) -> str:
 class ExportFlags(OutputFlags, ListFlags):
     """Flags of ``export``."""
 
-    model: str = argument("MODEL.json", "A model file")
-    to: str = option(REQUIRED, "c, moses, json, onnx, treelite, python, cdec or nbest", group=FILES)
-    output: str = option(REQUIRED, "The file to write; a folder for moses", short="o", metavar="FILE", group=FILES)
-    verify: str | None = option(None, "A list to score both ways before anything is left", metavar="LIST", group=FILES)
+    model: str = argument("MODEL.json", "Model file")
+    to: str = option(REQUIRED, "Target: c, moses, json, onnx, treelite, python, cdec or nbest", group=FILES)
+    output: str = option(REQUIRED, "File to write; a folder for moses", short="o", metavar="FILE", group=FILES)
+    verify: str | None = option(None, "List to score both ways; must give equal scores", metavar="LIST", group=FILES)
     of_list: str | None = option(
-        None, "nbest: the list to write; others: declares kinds. Verified on it, too", flag="list", metavar="LIST", group=FILES
+        None,
+        "nbest: list to write; others: list that declares kinds of features, verified too",
+        flag="list",
+        metavar="LIST",
+        group=FILES,
     )
     no_verify: bool = option(False, "Do not score the list both ways", group=FILES, needs="list", without="verify")
     allow_missing: bool = option(
-        False, "Features of the model that the list lacks count as 0", group=FILES, needs=("verify", "list")
+        False, "Let features of the model that the list lacks count as 0", group=FILES, needs=("verify", "list")
     )
-    allow_edited: bool = option(False, "Read a model whose signature does not match", group=FILES)
+    allow_edited: bool = option(False, "Accept a model that was edited", group=FILES)
     options: ExportOptions = field(default_factory=ExportOptions)
 
 

@@ -11,24 +11,38 @@ from ..core.options import Option, options_of, part_of
 
 
 @cache
+def options_by_method(cls: Any) -> dict[str, tuple[Option, ...]]:
+    """Return the options of each method that a command can run, with the defaults that its help shows."""
+    declared: Mapping[str, Any] = next((f.metadata for f in fields(cls) if "methods" in f.metadata), {"methods": {}})
+    values = {method: _values(declared["defaults"].get(method)) for method in declared["methods"]}
+    return {
+        method: tuple(replace(o, default=values[method].get(o.field, o.default)) for o in options_of(kind))
+        for method, kind in declared["methods"].items()
+    }
+
+
+@cache
 def method_options(cls: Any) -> tuple[Option, ...]:
     """Return the options of all methods of a dataclass (``methods``): one of each name, which says what methods have it."""
-    declared = next((f.metadata for f in fields(cls) if "methods" in f.metadata), None)
-    if declared is None:
-        return ()
-    classes, found = declared["methods"], dict[str, Option]()
-    having: dict[str, list[str]] = {}
-    for method, o in ((method, o) for method, kind in classes.items() for o in options_of(kind)):
-        having.setdefault(o.name, []).append(method)
-        if o.name not in found or (found[o.name].rare and not o.rare):
-            found[o.name] = o
-    if not declared["are_flags"]:
-        return tuple(replace(o, rare=True) for o in found.values())
-    if len(classes) == 1:
-        values = _values(declared["defaults"])
-        return tuple(replace(o, default=values.get(o.field, o.default)) for o in found.values())
-    some = {name: f" ({', '.join(of)})" for name, of in having.items() if len(of) < len(classes)}
-    return tuple(replace(o, help=titled(o) + some.get(o.name, ""), symbol="", default=None) for o in found.values())
+    by_method, of_name, having = options_by_method(cls), dict[str, Option](), dict[str, dict[str, Option]]()
+    for method, o in ((method, o) for method, options in by_method.items() for o in options):
+        having.setdefault(o.name, {})[method] = o
+        if o.name not in of_name or (of_name[o.name].rare and not o.rare):
+            of_name[o.name] = o
+    if any(not f.metadata.get("are_flags", True) for f in fields(cls)):
+        return tuple(replace(o, rare=True) for o in of_name.values())
+    if len(by_method) == 1:
+        return tuple(of_name.values())
+    texts = {name: f"{titled(o)} [{_defaults(having[name])}]" for name, o in of_name.items()}
+    return tuple(replace(o, help=texts[name], symbol="", default=None) for name, o in of_name.items())
+
+
+def _defaults(of: Mapping[str, Option]) -> str:
+    """Return the defaults of the methods that have an option, as "1 pro; 20 mira, rm"."""
+    methods: dict[str, list[str]] = {}
+    for method, o in of.items():
+        methods.setdefault(default_text(o), []).append(method)
+    return "; ".join(f"{value} {', '.join(names)}".strip() for value, names in methods.items())
 
 
 def _values(options: Any) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class ChoiceFlags(ModelFlags):
     """Flags of commands that choose by a model, or by the decoder's own scores."""
 
     store: str = argument(*LIST)
-    model: str | None = option(None, "A model file; without it, the decoder's own score", short="m", metavar="MODEL", group=FILES)
+    model: str | None = option(None, "Model file; default: the decoder's own score", short="m", metavar="MODEL", group=FILES)
     missing: str | None = option(None, ABSENT, choices=WAYS, needs="model")
 
 
@@ -67,28 +67,28 @@ class RerankFlags(ChoiceFlags, OutputFlags):
 
     format: str = option(
         "text",
-        "text: the best, one line a sentence; the list, best first: moses, moses-enriched, jsonl",
+        "text: the best of each list, one per line; moses, moses-enriched, jsonl: whole lists, best first",
         choices=("text", *LIST_FORMATS),
     )
-    output: str = option("-", "The file to write; '-' is standard output", short="o", metavar="FILE", group=FILES)
+    output: str = option("-", "File to write; '-' is standard output", short="o", metavar="FILE", group=FILES)
     stream: bool = option(
         False,
-        "Answer JSON lines of standard input ('-') one by one, before the next is read",
+        "Answer each JSON line of standard input ('-') before reading the next",
         needs="model",
         without=("output", "format", "json"),
     )
     confidence: bool = option(
-        False, "Before each text, the probability that it is the best of its list, and a tab", needs="model", without=LISTED
+        False, "Print the probability of being the best of its list, and a tab, before each text", needs="model", without=LISTED
     )
     keep_first: str = option(
         "never",
-        "Keep the decoder's choice below this margin; auto: where that paid on --select of induce",
+        "Keep the first choice where the margin is below X; auto: if that paid on held-out lists",
         needs="model",
         without=LISTED,
     )
     monitor: str | None = option(
         None,
-        "Write JSON on these choices beside training: share kept, margins, features missing or out of range, unknown words",
+        "Write JSON that compares choices with training: share kept, margins, missing features, unknown words",
         metavar="FILE",
         needs="model",
         without=LISTED,
@@ -176,8 +176,8 @@ class ScoreFlags(ChoiceFlags):
 
     metric: str | None = option(
         None,
-        "Any of bleu, bleu-sbp, chrf, chrf++, ter, wer, cer, quality columns, and combinations such as bleu-ter, by "
-        "commas (default: bleu,bleu-sbp, and all quality columns)",
+        "Metrics, separated by commas: bleu, bleu-sbp, chrf, chrf++, ter, wer, cer, quality columns, and sums such as "
+        "bleu-ter (default: bleu,bleu-sbp and all quality columns)",
     )
 
 
@@ -262,14 +262,14 @@ class ExplainFlags(ModelFlags):
     """Flags of ``explain``."""
 
     store: str = argument(*LIST)
-    model: str = option(REQUIRED, "A model file", short="m", metavar="MODEL", group=FILES)
-    sentence: int | None = option(None, "Of this id; without it, the whole list in sums", least=0)
+    model: str = option(REQUIRED, "Model file", short="m", metavar="MODEL", group=FILES)
+    sentence: int | None = option(None, "Sentence id; default: a summary of the whole list", least=0)
     hyp: int | None = option(
-        None, "This hypothesis of the list, from 0, in place of the model's choice", least=0, needs="sentence"
+        None, "Hypothesis to explain, counted from 0; default: the model's choice", least=0, needs="sentence"
     )
-    against: int | None = option(None, "That one, in place of the decoder's choice", least=0, needs="sentence")
-    metric: str | None = option(None, "What is better (default: bleu, or the first quality column)")
-    top: int = option(20, "Rows of features and trees to show", least=1)
+    against: int | None = option(None, "Hypothesis to compare with; default: the decoder's choice", least=0, needs="sentence")
+    metric: str | None = option(None, "Metric that says which is better (default: bleu, or the first quality column)")
+    top: int = option(20, "Maximum rows of features and trees", least=1)
 
 
 def explain(o: ExplainFlags) -> None:

@@ -69,22 +69,22 @@ def core_names(names: str | None) -> tuple[str, ...] | None:
 class DecodeFlags(OutputFlags):
     """Flags of ``decode``."""
 
-    source: str = argument("INPUT", "Sentences, one a line; '-' is standard input")
+    source: str = argument("INPUT", "Sentences, one per line; '-' is standard input")
     model: str | None = option(
-        None, "A model file: weights, templates, trees of level local", short="m", metavar="MODEL", group=FILES
+        None, "Model file with weights, templates, trees of level local", short="m", metavar="MODEL", group=FILES
     )
     ini: str | None = option(
-        None, "A moses.ini: files, weights, distortion limit; flags override it", metavar="FILE", group=FILES
+        None, "A moses.ini with files, weights, distortion limit; flags override it", metavar="FILE", group=FILES
     )
-    output: str = option("-", "The best translations; '-' is standard output", short="o", metavar="FILE", group=FILES)
-    allow_edited: bool = option(False, "Read a model whose signature does not match", group=FILES, needs="model")
-    phrase_table: str | None = option(None, "Moses' text format", metavar="FILE", group=DECODER)
-    lm: str | None = option(None, "An ARPA language model", metavar="FILE", group=DECODER)
-    reordering_table: str | None = option(None, "Of type msd-bidirectional-fe", metavar="FILE", group=DECODER)
-    nbest_output: str | None = option(None, "Moses' list with scores of every phrase", metavar="FILE", group=FILES)
-    nbest: int = option(100, "Translations a sentence in --nbest-output", least=1, needs="nbest_output")
-    distinct: bool = option(True, "n-best: strings, or derivations", flag="distinct/derivations", needs="nbest_output")
-    search_graph: str | None = option(None, "Moses' osgx format", metavar="FILE", group=FILES)
+    output: str = option("-", "File for the best translations; '-' is standard output", short="o", metavar="FILE", group=FILES)
+    allow_edited: bool = option(False, "Accept a model that was edited", group=FILES, needs="model")
+    phrase_table: str | None = option(None, "Phrase table in Moses' text format", metavar="FILE", group=DECODER)
+    lm: str | None = option(None, "Language model in ARPA format", metavar="FILE", group=DECODER)
+    reordering_table: str | None = option(None, "Reordering table of type msd-bidirectional-fe", metavar="FILE", group=DECODER)
+    nbest_output: str | None = option(None, "Write an n-best list with scores of every phrase", metavar="FILE", group=FILES)
+    nbest: int = option(100, "Translations per sentence in --nbest-output", least=1, needs="nbest_output")
+    distinct: bool = option(True, "Count distinct strings, or derivations", flag="distinct/derivations", needs="nbest_output")
+    search_graph: str | None = option(None, "Write search graphs in Moses' osgx format", metavar="FILE", group=FILES)
     extra: tuple[str, ...] = option((), "Features to list besides the model's: any of count.log,count.0,count.1,len.*")
     search: Mapping[str, Any] = methods({"search": SearchOptions})
     files: TemplateFiles = field(default_factory=TemplateFiles)
@@ -197,34 +197,32 @@ class RescoreFlags(ListFlags, OutputFlags):
     )
     weights: Sequence[str] = option(
         (),
-        "In place of -m: a file of 'Name= value' or 'name value' lines; repeatable",
+        "File of 'Name= value' or 'name value' lines, instead of -m; repeatable",
         metavar="FILE",
         group=FILES,
         without="model",
     )
-    nbest: int = option(1, "The N best of each graph, exactly", least=1)
-    distinct: bool = option(True, "N best strings, or derivations", flag="distinct/derivations")
+    nbest: int = option(1, "Number of best paths of each graph", least=1)
+    distinct: bool = option(True, "Count distinct strings, or derivations", flag="distinct/derivations")
     format: str | None = option(
         None, "text (the best, a line a graph), moses, moses-enriched or jsonl; default: text, moses for a list", choices=FORMATS
     )
-    output: str = option("-", "The file to write; '-' is standard output", short="o", metavar="FILE", group=FILES)
-    source: str | None = option(None, "Source sentences, one a line", short="s", metavar="FILE", group=FILES)
-    ref: Sequence[str] = option(
-        (), "References, one sentence a line; repeat for more than one", short="r", metavar="FILE", group=FILES
-    )
-    oracle: bool = option(False, "The paths nearest to the references instead (BLEU approximately, WER exactly)", needs="ref")
+    output: str = option("-", "File to write; '-' is standard output", short="o", metavar="FILE", group=FILES)
+    source: str | None = option(None, "Source sentences, one per line", short="s", metavar="FILE", group=FILES)
+    ref: Sequence[str] = option((), "References, one sentence per line; repeatable", short="r", metavar="FILE", group=FILES)
+    oracle: bool = option(False, "Find the paths nearest to the references (BLEU approximately, WER exactly)", needs="ref")
     metric: str | None = option(
-        None, "bleu, or wer, which is the default of speech lattices (PLF, HTK SLF)", choices=("bleu", "wer"), needs="ref"
+        None, "Metric of --oracle: bleu, or wer (default for speech lattices)", choices=("bleu", "wer"), needs="ref"
     )
-    names: str | None = option(None, "osgx: what core=(...) holds, or the moses.ini that says it", metavar="A,B,...")
+    names: str | None = option(None, "osgx: names of the values in core=(...), or a moses.ini", metavar="A,B,...")
     plan: str | None = option(
         None,
-        "What featurize learnt: makes the template features of the model on edges",
+        "Plan of featurize, to compute the model's template features on edges",
         metavar="FILE",
         needs=("model", "weights"),
     )
     graph_format: str = option("auto", "Format of the graphs; auto looks at the content")
-    allow_edited: bool = option(False, "Read a model whose signature does not match", group=FILES, needs="model")
+    allow_edited: bool = option(False, "Accept a model that was edited", group=FILES, needs="model")
 
     @property
     def written(self) -> str:

@@ -43,16 +43,16 @@ class CompareOptions:
         "sparse/rm:paper:d=0.1 ([features/]method[:recipe, leaves, preset or NAME=VALUE]...); those with features, "
         "given alone, are added to all",
     )
-    runs: int = option(1, "Repeat with other seeds: mean, sd and the stratified test", least=1)
-    search: str = option("grid", "Of hyper-parameters, or halving, folds (of pairs), none", choices=SEARCHES)
-    gain: str = option("bleu", "What is learnt, or chrf, ter, wer, a quality column")
-    metric: str = option("", "Chooses and tests (bleu-sbp, or the gain); NAME,NAME...: others to report")
-    rounds: int | None = option(None, "Trees of boosting, at most (as the recipe says)", least=0)
-    trials: int = option(10_000, "Of the significance tests", least=1)
-    baseline: str = option("base-PRO", "The system that p-values are against, beside the decoder (ablation: boost-local)")
+    runs: int = option(1, "Runs with different seeds: mean, sd and the stratified test", least=1)
+    search: str = option("grid", "Search for hyper-parameters: grid, halving, folds (of pairs), none", choices=SEARCHES)
+    gain: str = option("bleu", "Metric to learn: bleu, chrf, ter, wer or a quality column")
+    metric: str = option("", "Metric that chooses and is tested (bleu-sbp, or that of --gain), and others to report")
+    rounds: int | None = option(None, "Maximum number of trees (default: the preset's)", least=0)
+    trials: int = option(10_000, "Trials of the significance tests", least=1)
+    baseline: str = option("base-PRO", "System that p-values compare with, besides the decoder (ablation: boost-local)")
     seed: int = option(0, "Seed of all random choices", least=0, most=inf, group="Common")
-    min_count: int | None = option(None, "Sentences of dev that must have a sparse feature (2)", least=1)
-    ablation: bool = option(False, "Rows of the default recipe, each with one ingredient changed; on select without --test")
+    min_count: int | None = option(None, "Minimum number of dev sentences with a sparse feature [2]", least=1)
+    ablation: bool = option(False, "Rows of the default preset, each with one ingredient changed (on --select, without --test)")
 
     def __post_init__(self) -> None:
         first, comma, others = self.metric.partition(",")
@@ -82,15 +82,15 @@ class DecodedFiles(Checked):
     decoder: str | None = option(
         None, "Any decoder, as 'boostfeat loop' takes it", metavar="COMMAND", group=DECODE, needs="decode"
     )
-    nbest: int = option(100, "Hypotheses a sentence", least=1, group=DECODE, needs="decode")
-    max_iterations: int = option(10, "Iterations of every loop, at most", least=1, group=DECODE, needs="decode")
+    nbest: int = option(100, "Hypotheses per sentence", least=1, group=DECODE, needs="decode")
+    max_iterations: int = option(10, "Maximum number of iterations of every loop", least=1, group=DECODE, needs="decode")
 
 
 @dataclass(frozen=True)
 class RowOptions(Checked):
     """Settings of a row's training beside the options of its method."""
 
-    pick: str = option("auto", "Epoch kept: auto by select, train by dev, or last", choices=("auto", "train", "last"))
+    pick: str = option("auto", "Epoch to keep: auto (by select), train (by dev) or last", choices=("auto", "train", "last"))
     init: str = option("zero", "Start: zero, or the decoder's weights, found in its scores", choices=("zero", "decoder"))
     online: bool = option(False, "With --decode: learn from each sentence as it is decoded")
     graphs: str = option("", "mert, of 'replicate --graphs': digest of the search graphs that it climbs on")

@@ -147,11 +147,11 @@ def argument(metavar: str, help: str, default: Any = REQUIRED) -> Any:
     return field(default=default, metadata={"option": Option(help, metavar=metavar, is_argument=True)})
 
 
-def methods(classes: Mapping[str, type], *, are_flags: bool = True, defaults: Any = None) -> Any:
+def methods(classes: Mapping[str, type], *, are_flags: bool = True, defaults: Mapping[str, Any] = {}) -> Any:
     """Return a field for {name: value} of the options used, of all methods; ``classes`` has the options of each.
 
-    Those that are not rare are flags, or settings like the others (``are_flags``). The help shows the values of ``defaults``,
-    an instance, where one method has other defaults than its class.
+    Those that are not rare are flags, or settings like the others (``are_flags``). ``defaults`` has instances of methods that
+    have other defaults in this command than in their class: the help shows them.
     """
     return field(default_factory=dict, metadata={"methods": classes, "are_flags": are_flags, "defaults": defaults})
 

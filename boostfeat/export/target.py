@@ -24,15 +24,15 @@ FOR_DECODER = "'induce --for-decoder' learns a model without that"
 class ExportOptions:
     """Options of the command line; each exporter names those it uses, and the others are errors for it."""
 
-    prefix: str | None = option(None, "c, moses: of all C names (boostfeat)")
-    static: tuple[str, ...] = option((), "moses: features to take for static (phrase pair alone)")
-    phrase_table: str | None = option(None, "moses: the phrase table to augment", metavar="FILE")
-    ini: str | None = option(None, "moses: the moses.ini to rewrite", metavar="FILE")
-    columns: str | None = option(None, "moses: trees, or sum (all in one)")
-    binary: str | None = option(None, "moses: compact or probing: a binary table, by Moses' own tool")
-    hidden: bool = option(False, "moses: lists do not show the new scores, so that no tuner learns them")
-    plan: str | None = option(None, "moses: the file that featurize wrote", metavar="FILE")
-    plugin: tuple[str, ...] = option((), "python: your templates that the model has (Python, it is run)", metavar="FILE")
+    prefix: str | None = option(None, "c, moses: prefix of all C names [boostfeat]")
+    static: tuple[str, ...] = option((), "moses: features to treat as static (of the phrase pair alone)")
+    phrase_table: str | None = option(None, "moses: phrase table to extend", metavar="FILE")
+    ini: str | None = option(None, "moses: moses.ini to rewrite", metavar="FILE")
+    columns: str | None = option(None, "moses: a column for each tree (trees), or one for all (sum)")
+    binary: str | None = option(None, "moses: also write a binary table, compact or probing, by Moses' own tool")
+    hidden: bool = option(False, "moses: leave the new scores out of n-best lists, so that no tuner changes them")
+    plan: str | None = option(None, "moses: plan that featurize wrote", metavar="FILE")
+    plugin: tuple[str, ...] = option((), "python: file with your templates that the model uses, which is run", metavar="FILE")
 
     def given(self) -> list[str]:
         """The options that are not at their default."""

@@ -88,7 +88,7 @@ class Met:
     """The sparse features of one template before it is known which of them are kept: all that the run has."""
 
     of: PartOf
-    names: Counts  # with the sentences that have each, where they are to be learnt
+    names: Counts  # with the sentences that have each, where they are to be learned
     values: SparseRows
     row_of: I64 | I32
 

@@ -1,4 +1,4 @@
-"""Hard word clusters: read from mkcls or Brown files, or learnt from text."""
+"""Hard word clusters: read from mkcls or Brown files, or learned from text."""
 
 from __future__ import annotations
 

@@ -465,7 +465,7 @@ class SentenceRun:
         return found
 
     def _sparse(self, entry: Entry, of: PartOf, rows: DistinctRows, results: TemplateEntries) -> Part | Met:
-        """Select the features that a plan has; where they are to be learnt all, and the sentences that have each."""
+        """Select the features that a plan has; where they are to be learned all, and the sentences that have each."""
         names = [full_name(entry.name, name, entry.hash_bits) for name in results.names]  # hashed ones may be equal
         features = entry.features
         places = dict(zip(names, count(), strict=False)) if features is None else entry.places

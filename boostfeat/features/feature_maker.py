@@ -121,7 +121,7 @@ class FeatureMaker:
         return self._featurize(nbest, plan, posterior, to, **how)
 
     def grow(self, nbest: NBest, plan: FeaturePlan) -> tuple[NBest, FeaturePlan]:
-        """The list with the features of a learnt plan and the sparse ones that are new, and the plan with these.
+        """The list with the features of a learned plan and the sparse ones that are new, and the plan with these.
 
         What else lists have taught (words, quantiles, clusters) stays; a feature that this list lacks stays, too.
         """
@@ -188,7 +188,7 @@ class FeatureMaker:
         return self._featurize(nbest, plan, None, to, **({"present": True} if present else {}))[0]
 
     def check(self, plan: FeaturePlan) -> None:
-        """Say which files are not those that the plan was learnt with."""
+        """Say which files are not those that the plan was learned with."""
         for what, sha in plan.resources.items():
             if what in self.digests and self.digests[what] != sha:
                 self.say(f"warning: --{what.replace(' ', '-')}: expected the file that the model was trained with, found another")

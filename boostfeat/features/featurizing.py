@@ -118,7 +118,7 @@ def featurize_to(
 
 
 def _write(path: str | Path, runs: Runs, plan: FeaturePlan, keep: Callable[[FeaturePlan], None]) -> FeaturePlan:
-    """Write run after run, units numbered as in one list; return the plan with what was learnt."""
+    """Write run after run, units numbered as in one list; return the plan with what was learned."""
     nbest = runs.nbest
     numbers = UnitNumbers(in_several_runs(nbest, runs.cuts))
     with StoreWriter(path) as writer, Scratch(writer.folder / "met") as scratch:
@@ -193,7 +193,7 @@ def _learn_and_compute(
     """Return the plan with what the list taught, and the features of one run after the other.
 
     Every pass is over all runs. First templates count what they have to know before they compute anything. Then those whose names
-    are to be learnt compute all features that there are; sparse ones are put aside. At last all give the features of the plan.
+    are to be learned compute all features that there are; sparse ones are put aside. At last all give the features of the plan.
     """
     crossings, has_lines = _crossings(runs, plan), any(template.bitext_teaches for _, template in _untaught(runs, plan))
     plan = _learn_options(runs, plan)
@@ -412,7 +412,7 @@ def _same_as_theirs(nbest: NBest, part: Part) -> set[str]:
 
 
 def _prepared(nbest: NBest, plan: FeaturePlan, how: Computing) -> tuple[FeaturePlan, Computing]:
-    """Return the plan without what the list cannot have, and what templates read beside a list: learnt from all of it, if any."""
+    """Return the plan without what the list cannot have, and what templates read beside a list, learned from all of it."""
     needed = {"nbest": (nbest, NBest, "read_store(path)"), "plan": (plan, FeaturePlan, "FeaturePlan.of(names)")}
     for name, (value, kind, fix) in needed.items():
         if not isinstance(value, kind):

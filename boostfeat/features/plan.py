@@ -46,7 +46,7 @@ class Entry:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether a learnt template gives sparse features; one that gives none yet does."""
+        """Whether a learned template gives sparse features; one that gives none yet does."""
         return all(name.startswith(f"{self.name}:") for name in self.features or ())
 
     @cached_property
@@ -88,7 +88,7 @@ class TemplateTable(Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class FeaturePlan:
-    """Templates in order, the clusters and posterior they share, and products of features. Frozen once all is learnt."""
+    """Templates in order, the clusters and posterior they share, and products of features. Frozen once all is learned."""
 
     entries: tuple[Entry, ...] = ()
     cluster_size: int = 16
@@ -96,7 +96,7 @@ class FeaturePlan:
     n_products: int = 0
     products: tuple[tuple[str, str], ...] | None = None
     posterior: Posterior | None = None  # of templates that read the list
-    resources: Mapping[str, str] = field(default_factory=dict)  # digests of the files that it was learnt with
+    resources: Mapping[str, str] = field(default_factory=dict)  # digests of the files that it was learned with
     taught_by: tuple[str, ...] = ()  # digests of the sentences whose references taught a template
 
     @property

@@ -181,7 +181,7 @@ class Template:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Defaults by name; those without one must be given or learnt."""
+        """Defaults by name; those without one must be given or learned."""
         return keywords(self.compute)
 
     @property
@@ -193,7 +193,7 @@ class Template:
 
     @property
     def learnt(self) -> tuple[str, ...]:
-        """Options that must be given or learnt: those without a default."""
+        """Options that must be given or learned: those without a default."""
         return tuple(name for name, default in self.options.items() if default is inspect.Parameter.empty)
 
     @property

@@ -34,7 +34,7 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Resources:
-    """Given or learnt once, shared by all templates."""
+    """Given or learned once, shared by all templates."""
 
     clusters: Clusters = field(default_factory=Clusters)
     phrase_counts: Mapping[tuple[str, str], float] | None = None  # (source, target) -> joint count
@@ -74,7 +74,7 @@ class TemplateFiles:
     )
     clusters_src: str | None = option(None, "File with source word clusters of mkcls or Brown", group=FEATURES, rare=True)
     clusters_tgt: str | None = option(None, "File with target word clusters of mkcls or Brown", group=FEATURES, rare=True)
-    plugin: list[str] | None = option(None, "Your templates (Python, it is run); repeatable", metavar="FILE", group=FEATURES)
+    plugin: list[str] | None = option(None, "Your templates, in Python, which is run; repeatable", metavar="FILE", group=FEATURES)
 
     def digests(self) -> dict[str, str]:
         """Digests of the files that are given."""
@@ -87,5 +87,5 @@ class TemplateFiles:
 class ResourceFiles(TemplateFiles):
     """All of them."""
 
-    phrase_table: str | None = option(None, "Moses phrase table, for joint phrase counts", metavar="FILE", group=FEATURES)
+    phrase_table: str | None = option(None, "Moses' phrase table, for joint phrase counts", metavar="FILE", group=FEATURES)
     lm: str | None = option(None, "Language model (ARPA), for scores of words", metavar="FILE", group=FEATURES)

@@ -138,7 +138,7 @@ def _finished(corpus: Corpus, lines: Lines, nbest: NBest, options: ReadOptions, 
     """Return the lists with their lines and statistics; a part of a list has the lines of its own sentences."""
     name = ", ".join(corpus.files or ("--system",))
     for path in filter(_is_cut, corpus.files):
-        options.warn(f"warning: {path}: its last line has no end; was the file cut?")
+        options.warn(f"warning: {path}: its last line has no line end; was the file cut?")
     warn_of_shape(nbest, options.warn)
     nbest = with_absent(nbest, corpus.missing, name, options.warn)
     nbest = with_tokenizer(nbest, corpus.tokenize, threads=options.threads)
@@ -340,7 +340,7 @@ def warn_of_references(nbest: NBest, warn: Callable[[str], None]) -> None:
     if without := sum(a == b for a, b in pairwise(nbest.ref_ptr.tolist())):
         warn(f"warning: sentences without references: {without:,} of {len(nbest):,}; no metric is computed unless all have them")
     if empty := sum(not ref.strip(BLANKS) for ref in refs):
-        warn(f"warning: references without words: {empty:,} of {len(refs):,}; nothing can be right there")
+        warn(f"warning: {empty:,} of {len(refs):,} references are empty; their hypotheses cannot score")
     if any(sources) and all(
         source in refs[a:b] for source, (a, b) in zip(sources, pairwise(nbest.ref_ptr.tolist()), strict=True)
     ):

@@ -19,7 +19,7 @@ from .nbest import NBest
 
 FEW = 0.1  # of the hypotheses, which lack a feature that nearly all have; or one of them
 WAYS = ("refuse", "zero", "worst")
-HELP = "Features that few hypotheses lack: refuse, zero, or worst of a list (default: zero, told)"
+HELP = "Features that few hypotheses lack: refuse, zero, or worst of a list (default: zero, with a warning)"
 
 
 def are_few(n: Array, of: int) -> Bool:

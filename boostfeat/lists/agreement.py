@@ -94,7 +94,7 @@ class Shared:
 
     def __str__(self) -> str:
         shared = f"{self.a} and {self.b} share {counted(self.sentences, 'sentence')} ({100 * self.share:.0f}% of {self.b})"
-        return f"{shared}: what is learnt or chosen on them looks too good there"
+        return f"{shared}: what is learned or chosen on them looks too good there"
 
 
 def shared_sentences(lists: Mapping[str, NBest]) -> list[Shared]:

@@ -1,6 +1,6 @@
-"""Numbers that can be learnt from: features whose values are beyond all measure are left out, and named.
+"""Numbers that can be learned from: features whose values are beyond all measure are left out, and named.
 
-What is there and cannot be learnt from, since no feature has it, is named too: the decoder's own ranking.
+What is there and cannot be learned from, since no feature has it, is named too: the decoder's own ranking.
 
 Readers refuse NaN and infinities. What is left may still be 1e308, whose square is not finite, or 1e-310, whose inverse is not.
 """
@@ -21,7 +21,7 @@ SMALLEST, LARGEST = 1e-60, 1e60  # of a feature's largest value: fourth powers o
 
 
 def out_of_range(nbest: NBest) -> dict[str, float]:
-    """Features that cannot be learnt from, with their largest absolute values (NaN where one is NaN)."""
+    """Features that cannot be learned from, with their largest absolute values (NaN where one is NaN)."""
     largest: dict[str, float] = {}
     for columns, sizes in nbest.largest_values:
         wrong = np.flatnonzero((sizes != 0) & ~((sizes >= SMALLEST) & (sizes <= LARGEST)))  # also NaN
@@ -31,7 +31,7 @@ def out_of_range(nbest: NBest) -> dict[str, float]:
 
 
 def learnable(nbest: NBest) -> NBest:
-    """Return the lists with features that cannot be learnt from set to 0."""
+    """Return the lists with features that cannot be learned from set to 0."""
     wrong = out_of_range(nbest)
     return _zeroed(nbest, wrong) if wrong else nbest
 

@@ -62,7 +62,7 @@ def _result(pipe: Connection) -> Any:
     try:
         answer = pipe.recv()
     except EOFError:
-        raise InputError("a process of this one ended early; is there enough memory?") from None
+        raise InputError("a worker process ended early; is there enough memory?") from None
     if isinstance(answer, Exception):
         raise answer
     return answer

@@ -583,7 +583,7 @@ class NBest:
         """Return (train, held-out) sentence positions of n_folds runs of neighbouring sentences.
 
         Neighbours are often of one document and share its words. Folds that tear documents apart see those words in training,
-        and take for learnt what a new document would not have. For the same reason a sentence that is there again is in the
+        and take for learned what a new document would not have. For the same reason a sentence that is there again is in the
         fold of its first occurrence: equal sources (or references, where there are no sources) are never on both sides.
         """
         group = self._first_occurrences

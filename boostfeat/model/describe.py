@@ -15,7 +15,7 @@ from .units import UnitSpace
 
 
 def describe(model: Model, nbest: NBest | None = None) -> dict[str, Any]:
-    """Describe what a model does, on a list or, without one, on the list it was learnt on (as its history tells).
+    """Describe what a model does, on a list or, without one, on the list it was learned on (as its history tells).
 
     Effects are standard deviations within lists of what a feature or tree adds to the score; a feature's total effect is
     that of its weight plus an equal share of the effect of every tree that uses it.

@@ -131,7 +131,7 @@ class Model:
         return total_effects(self.weights, self.trees, *remembered_effects(self.trees, self.history))
 
     def _repr_html_(self) -> str:
-        """For notebooks: the features that matter most, on the list it was learnt on, and the first trees, drawn."""
+        """For notebooks: the features that matter most, on the list it was learned on, and the first trees, drawn."""
         _, of_trees = remembered_effects(self.trees, self.history)
         total = self.effects
         known = any(total.values())

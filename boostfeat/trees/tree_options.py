@@ -20,15 +20,15 @@ class TreeOptions(Checked):
     one list has, so that no list makes a leaf.
     """
 
-    leaves: LeafKind = option("constant", "constant, linear (b x) or affine (a + b x)", choices=LEAF_KINDS, group=TREES)
-    max_leaves: int = option(2, "Leaves of a tree, at most", least=2, most=2**16, symbol="N", group=TREES)
+    leaves: LeafKind = option("constant", "Leaves: constant, linear (b x) or affine (a + b x)", choices=LEAF_KINDS, group=TREES)
+    max_leaves: int = option(2, "Maximum number of leaves of a tree", least=2, most=2**16, symbol="N", group=TREES)
     min_occurrences: int = option(200, "Minimum unit occurrences per leaf", least=1, group=TREES)
     max_bin: int = option(
-        255, "Bins of a feature: thresholds are sought at their borders", least=2, most=255, group=TREES, rare=True
+        255, "Maximum bins of a feature, whose borders are thresholds", least=2, most=255, group=TREES, rare=True
     )
     candidates: int = option(
         4,
-        "Features of linear and affine leaves grown fully: the best of a search",
+        "Features for which linear and affine trees are grown fully",
         least=1,
         group=TREES,
         rare=True,

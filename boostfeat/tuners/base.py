@@ -139,8 +139,8 @@ class Run:
     threads: int = 1
     init: Mapping[str, float] | None = None  # start from these weights, features not named at 0; None: see Features.start
     groups: Groups = field(default_factory=Groups)
-    gain: str = "bleu"  # what is learnt
-    metric: str = ""  # what the epoch is chosen by on --select; not given: what is learnt
+    gain: str = "bleu"  # what is learned
+    metric: str = ""  # what the epoch is chosen by on --select; not given: what is learned
     pick: str = "auto"  # auto: the best epoch on select, else the last; train: the best on the tuning list; last
     allow_missing: bool = False  # select need not agree with the list: features that it lacks count as 0
     callback: Callable[[Mapping[str, Any]], None] | None = None  # called with every history row
@@ -149,7 +149,7 @@ class Run:
         object.__setattr__(self, "metric", self.metric or self.gain)
 
     def gains(self, nbest: NBest, *, alpha: float = 1.0) -> F64:
-        """[H] what is learnt, of each hypothesis on its own: higher is better."""
+        """[H] what is learned, of each hypothesis on its own: higher is better."""
         return metric_of(self.gain, nbest).learnable_gain(nbest, alpha=alpha)
 
 

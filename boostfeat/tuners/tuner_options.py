@@ -23,25 +23,29 @@ METHOD = "Of the method (defaults, and what is rare: --help-all)"
 class MiraOptions(Checked):
     c: float = option(0.01, "Largest step", above=0, symbol="C", group=METHOD)
     k: int = option(
-        500, "The model's best that local update chooses its oracle from", least=1, symbol="k", rare=True, needs="oracle=lu"
+        500, "Number of the model's best from which lu takes its oracle", least=1, symbol="k", rare=True, needs="oracle=lu"
     )
-    oracle: str = option("hope", "What a step goes towards", choices=ORACLES, rare=True)
-    prediction: str = option("fear", "What a step goes away from; rm: of solver pa", choices=PREDICTIONS, rare=True)
-    epochs: int = option(20, "Passes; pro: fits averaged, mert: rounds of starts", least=1, group=METHOD)
-    average: bool = option(True, "The mean of the weights after each sentence, or the last", flag="average/last", rare=True)
-    shards: int = option(1, "Learners, mixed after each epoch", least=1, symbol="n", rare=True)
+    oracle: str = option("hope", "Oracle: the hypothesis that a step goes towards", choices=ORACLES, rare=True)
+    prediction: str = option("fear", "The hypothesis that a step goes away from", choices=PREDICTIONS, rare=True)
+    epochs: int = option(20, "Passes over the lists; pro: fits to average, mert: rounds of starts", least=1, group=METHOD)
+    average: bool = option(True, "Return the mean of the weights, not the last", flag="average/last", rare=True)
+    shards: int = option(1, "Learners whose weights are averaged after each epoch", least=1, symbol="n", rare=True)
     context_scale: float | str | None = option(
-        None, "Scale of BLEU in context; none: the number of lists; shard: of a learner's", above=0, words=("shard",), rare=True
+        None,
+        "Scale of BLEU in context: a number, or shard: the lists of a learner; default: all lists",
+        above=0,
+        words=("shard",),
+        rare=True,
     )
 
 
 @dataclass(frozen=True)
 class RelativeMarginOptions(Checked):
     c: float = same(MiraOptions, "c")
-    b: float = option(1.0, "Bound of the spread", above=0, most=inf, symbol="B", rare=True)
-    by_cost: bool = option(False, "The bound times what the hypothesis costs [EMR13 footnote 4]", rare=True)
-    d: float = option(0.01, "Largest bound step; [EMR13] takes 0.1 with sparse features", least=0, symbol="D", rare=True)
-    solver: str = option("pa", "One margin and one bound step a sentence, or cutting planes", choices=("pa", "cp"), rare=True)
+    b: float = option(1.0, "Bound on the spread of scores", above=0, most=inf, symbol="B", rare=True)
+    by_cost: bool = option(False, "Multiply the bound by the cost of the hypothesis [EMR13 footnote 4]", rare=True)
+    d: float = option(0.01, "Largest step of the bound; [EMR13] takes 0.1 with sparse features", least=0, symbol="D", rare=True)
+    solver: str = option("pa", "pa: a margin and a bound step; cp: cutting planes", choices=("pa", "cp"), rare=True)
     max_iter: int = option(
         100, "Rounds of cutting planes", least=1, symbol="MaxIter", flag="planes", rare=True, needs="solver=cp"
     )
@@ -57,10 +61,10 @@ class RelativeMarginOptions(Checked):
 @dataclass(frozen=True)
 class KbmiraOptions(Checked):
     c: float = same(MiraOptions, "c")
-    decay: float = option(0.999, "Of the background corpus", least=0, most=1, symbol="γ", rare=True)
+    decay: float = option(0.999, "Decay of the background corpus", least=0, most=1, symbol="γ", rare=True)
     epochs: int = same(MiraOptions, "epochs", 60, symbol="J")
-    background: str = option("hope", "What enters the background", choices=("hope", "model"), rare=True)
-    shuffle: bool = option(True, "A new order of the sentences in each epoch", rare=True)
+    background: str = option("hope", "Hypothesis that enters the background corpus", choices=("hope", "model"), rare=True)
+    shuffle: bool = option(True, "Shuffle the sentences in each epoch", rare=True)
 
 
 @dataclass(frozen=True)
@@ -72,9 +76,9 @@ class ProOptions(Checked):
     threshold: float | None = same(PairOptions, "threshold", None)
     keep: int | None = same(PairOptions, "keep", None, group=METHOD)
     alpha: float = same(PairOptions, "alpha", group=METHOD, rare=False)
-    l2: float = option(1.0, "L2 penalty l2/2 |λ|², of standardised features", least=0, group=METHOD)
-    max_iter: int = option(1000, "L-BFGS iterations, at most", least=0, rare=True)
-    tol: float = option(1e-6, "Largest entry of the gradient of the mean objective at the end", least=0, rare=True)
+    l2: float = option(1.0, "L2 penalty l2/2 |λ|² on weights of standardised features", least=0, group=METHOD)
+    max_iter: int = option(1000, "Maximum number of L-BFGS iterations", least=0, rare=True)
+    tol: float = option(1e-6, "Stop where no entry of the mean objective's gradient is larger", least=0, rare=True)
     rounds: int = same(MiraOptions, "epochs", 1, flag="epochs")
 
     def __post_init__(self) -> None:
@@ -89,24 +93,24 @@ class ProOptions(Checked):
 
 @dataclass(frozen=True)
 class MertOptions(Checked):
-    restarts: int = option(5, "Random starts, beside the initial weights: the first epoch", least=0, rare=True)
+    restarts: int = option(5, "Random starts of the first epoch, besides the initial weights", least=0, rare=True)
     rounds: int = same(MiraOptions, "epochs", 11, flag="epochs")
-    shakes: int = option(2, "Starts of each further epoch", least=0, rare=True)
-    directions: int = option(10, "Random lines tried where no feature's helps", least=0, rare=True)
-    shake: float = option(0.3, "Length of the random step from the best weights, at most, beside them", least=0, rare=True)
+    shakes: int = option(2, "Starts of each later epoch", least=0, rare=True)
+    directions: int = option(10, "Random directions to try where no single feature helps", least=0, rare=True)
+    shake: float = option(0.3, "Maximum length of a random step from the best weights", least=0, rare=True)
     tol: float = option(
         1e-3, "Gain (0..100) of a line search below which it does not help", least=0, flag="least_gain", rare=True
     )
-    max_features: int = option(100, "Refuse to tune more", least=1, rare=True)
+    max_features: int = option(100, "Refuse to tune more features than this", least=1, rare=True)
 
 
 @dataclass(frozen=True)
 class RampionOptions(Checked):
     epochs: int = same(MiraOptions, "epochs", 10, symbol="T'")
-    passes: int = option(5, "Over the sentences an epoch", least=1, symbol="T''", rare=True)
+    passes: int = option(5, "Passes over the sentences in an epoch", least=1, symbol="T''", rare=True)
     eta: float = option(1e-4, "Learning rate", above=0, symbol="η", group=METHOD)
-    c: float = option(1.0, "Pull towards the initial weights", least=0, symbol="C", flag="pull", rare=True)
-    alpha: float = option(10.0, "Scale of the cost", least=0, symbol="α", flag="cost_scale", rare=True)
+    c: float = option(1.0, "Strength of the pull towards the initial weights", least=0, symbol="C", flag="pull", rare=True)
+    alpha: float = option(10.0, "Weight of the cost", least=0, symbol="α", flag="cost_scale", rare=True)
 
 
 @dataclass(frozen=True)
@@ -115,19 +119,19 @@ class OnlineOptions(Checked):
 
     eta: float = same(RampionOptions, "eta", 0.02)
     dense_eta: float = option(1.0, "Learning rate of dense features", above=0, rare=True, needs=LINEAR)
-    l1: float = option(0.1, "L1 penalty beside the loss of a batch", least=0, symbol="λ", group=METHOD, needs=LINEAR)
+    l1: float = option(0.1, "L1 penalty, relative to the loss of a mini-batch", least=0, symbol="λ", group=METHOD, needs=LINEAR)
     pairs: int = same(PairOptions, "keep", 15, symbol="s", flag="", group=METHOD, needs=(LINEAR,))
     draws: int = same(PairOptions, "draws", 5000, least=1, needs=(LINEAR,))
     threshold: float = same(PairOptions, "threshold", 0.05)
-    batch: int = option(20, "Sentences a mini-batch", least=1, rare=True, needs=LINEAR)
+    batch: int = option(20, "Sentences in a mini-batch", least=1, rare=True, needs=LINEAR)
     epochs: int = same(MiraOptions, "epochs", 10)
-    loss: str = option("logistic", "Of a pair", choices=("logistic", "hinge"), rare=True, needs=LINEAR)
+    loss: str = option("logistic", "Loss of a pair", choices=("logistic", "hinge"), rare=True, needs=LINEAR)
     standardise: bool = option(
         True, "Dense features in units of their typical difference over the pairs", flag="standardise/raw", rare=True
     )
     workers: int = option(
         1,
-        "Gradients under way at a time: each is so many steps less one stale when applied",
+        "Gradients computed at the same time; each is applied N - 1 steps late",
         least=1,
         most=256,
         flag="under_way",
@@ -139,10 +143,10 @@ class OnlineOptions(Checked):
 @dataclass(frozen=True)
 class ArowOptions(OnlineOptions):
     eta: float = same(RampionOptions, "eta", 0.01, needs=(LINEAR,))
-    variant: str = option("linear", "The loss by its tangent, or hope and fear exactly", choices=("linear", "exact"), rare=True)
-    variance: float = option(1.0, "Of the weights to start with (the diagonal of Σ_0)", above=0, rare=True)
+    variant: str = option("linear", "linear: tangent of the loss; exact: hope and fear", choices=("linear", "exact"), rare=True)
+    variance: float = option(1.0, "Initial variance of the weights (the diagonal of Σ_0)", above=0, rare=True)
     c: float = same(MiraOptions, "c", 0.03, needs=("variant=exact",))
-    r: float = option(100.0, "The higher, the slower variances fall", above=0, symbol="r", rare=True, needs=LINEAR)
+    r: float = option(100.0, "Regularisation; slows the fall of variances", above=0, symbol="r", rare=True, needs=LINEAR)
 
 
 TUNER_OPTIONS: dict[str, type] = {

@@ -1,6 +1,6 @@
 """Milliseconds of one choice among 10 candidates of 30 words, called from a program: percentiles, one thread; and start-up.
 
-Models of the sets ``sparse``, ``large+sparse`` and ``phrases`` are learnt on fi-en's dev list where it is there,
+Models of the sets ``sparse``, ``large+sparse`` and ``phrases`` are learned on fi-en's dev list where it is there,
 else on data/; candidates are of sentences that the models have not seen. Last, CPU seconds of commands on ten lists of the same
 size as those of the dev list.
 """
@@ -33,7 +33,7 @@ from boostfeat.tuners.pro import Pro
 GOAL, EXPORTED, START = 5.0, 10.0, 0.5  # milliseconds at the 95th percentile, here and exported; CPU seconds of import and load
 SHORT = 0.7  # CPU seconds of a command on ten lists
 Lists = list[tuple[list[dict[str, Any]], str]]
-LEARNT, LISTS, SIZE, WORDS = 400, 100, 10, 30
+learned, LISTS, SIZE, WORDS = 400, 100, 10, 30
 
 
 def main() -> None:
@@ -44,7 +44,7 @@ def main() -> None:
         print(f"{len(lists)} lists of {np.mean([len(given) for given, _ in lists]):.0f} candidates of {n_words:.0f} words")
         for what in ("sparse", "large+sparse", "phrases"):
             maker = FeatureMaker()
-            made, plan = maker.learn(whole[: min(LEARNT, len(whole) // 2)], maker.plan(what))
+            made, plan = maker.learn(whole[: min(learned, len(whole) // 2)], maker.plan(what))
             path = Path(folder) / "model.json"
             with_plan(Model(Pro().fit(made, None, Run(seed=0)).weights), plan).save(path)
             bench(what, path, lists)
@@ -60,7 +60,7 @@ def _data(folder: Path) -> Path:
 
 def _long_ones(nbest: NBest) -> list[int]:
     """The later lists whose first text is nearest to so many words."""
-    later = range(min(LEARNT, len(nbest) // 2), len(nbest))
+    later = range(min(learned, len(nbest) // 2), len(nbest))
     length = {s: len(nbest.text[int(nbest.hyp_ptr[s])].as_py().split()) for s in later if nbest.hyp_ptr[s + 1] > nbest.hyp_ptr[s]}
     return sorted(sorted(length, key=lambda s: abs(length[s] - WORDS))[:LISTS])
 

@@ -2,7 +2,7 @@
 
 Each sentence has slots (source phrases), each slot some options (phrase pairs); a hypothesis takes one option per slot, as a
 decoder's n-best list does. An option's worth is a known function of its features, the reference takes the best option of
-every slot, and BLEU is computed from the words: what can be learnt is known, what is scored is real.
+every slot, and BLEU is computed from the words: what can be learned is known, what is scored is real.
 """
 
 from __future__ import annotations

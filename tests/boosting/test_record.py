@@ -98,7 +98,7 @@ def test_a_run_goes_on_from_the_trees_it_began_with(dev, select):
 
 
 def test_options_of_a_run_that_is_continued():
-    """Release 0.1 did not say what it learnt, and that was BLEU; all else that it does not say is another option."""
+    """Release 0.1 did not say what it learned, and that was BLEU; all else that it does not say is another option."""
     found = {"steps": STEPS, "l2": 1.0, "rounds": 3}
     check_same(found, {"gain": "bleu", "l2": 1.0, "rounds": 5})
     for expected, line in (

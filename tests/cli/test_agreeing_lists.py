@@ -55,7 +55,7 @@ def test_a_model_is_not_applied_to_a_list_without_its_features(folder: Path, boo
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "select.nbest: expected the features of the model, found none of " in err
     assert err.endswith(
-        "featurize it as the list that the model learnt from (--plan), or give --allow-missing: they count as 0 then\n"
+        "featurize it as the list that the model learned from (--plan), or give --allow-missing: they count as 0 then\n"
     )
     code, _, err = boostfeat(*command.split(), "--allow-missing")
     assert (code, "lacks features of the model, which count as 0: " in err) == (0, True)
@@ -72,7 +72,7 @@ def test_files_of_one_corpus_that_differ_are_named(folder: Path, boostfeat) -> N
 
 @pytest.mark.parametrize("command", ["induce dev.nbest --recipe paper --rounds 1", "tune dev.nbest --method pro"])
 def test_sentences_that_learning_and_choosing_share_are_named(folder: Path, boostfeat, command: str) -> None:
-    line = "boostfeat: warning: LIST and --select share 12 sentences (100% of --select): what is learnt or chosen on them looks"
+    line = "boostfeat: warning: LIST and --select share 12 sentences (100% of --select): what is learned or chosen on them looks"
     for select, found in (("dev.nbest", 1), ("select.nbest", 0)):
         code, _, err = boostfeat(*command.split(), "--select", select, "-o", "model.json")
         assert (code, err.count(line)) == (0, found)

@@ -15,8 +15,9 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat import Model, write_store
 from boostfeat.boosting.boost_options import RECIPES, BoostOptions
 from boostfeat.cli import COMMANDS, HINTS, command
-from boostfeat.cli.flags import flags_of, method_classes, settings_of
+from boostfeat.cli.flags import flags_of, settings_of
 from boostfeat.cli.learning_commands import make_tuner
+from boostfeat.cli.option_texts import options_by_method
 from boostfeat.core.errors import InputError
 from boostfeat.core.options import MOST, REQUIRED, Option, options_of
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
@@ -94,8 +95,8 @@ def test_no_flag_is_hidden_and_none_stands_for_two_options(name):
 def test_every_method_has_its_settings(name):
     """What a flag shows and what --set takes have one declaration; a setting of the command hides none of a method."""
     own = {o.name for o in settings_of(CLASSES[name])}
-    for method, cls in method_classes(CLASSES[name]).items():
-        assert not own & {o.name for o in options_of(cls)}, method
+    for method, options in options_by_method(CLASSES[name]).items():
+        assert not own & {o.name for o in options}, method
 
 
 # -- help ---------------------------------------------------------------------------------------------------------------
@@ -332,9 +333,9 @@ def numbers(name: str) -> Iterator[tuple[list[str], Option, str]]:
     """(words before, option, value): every number of a command and of its methods, with values that it does not take."""
     cls = CLASSES[name]
     options = [([], o) for o in (*flags_of(cls), *settings_of(cls)) if o.name in {p.name for p in options_of(cls)}]
-    for method, of in method_classes(cls).items():
-        before = ["--method", method] if len(method_classes(cls)) > 1 else []
-        options += [(before, o) for o in options_of(of)]
+    for method, of in options_by_method(cls).items():
+        before = ["--method", method] if len(options_by_method(cls)) > 1 else []
+        options += [(before, o) for o in of]
     for before, o in options:
         found = {kind.strip() for kind in o.kind.split("|")} & {"int", "float"}
         if found and not (name == "loop" and before == ["--method", "induce"]):

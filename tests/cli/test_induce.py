@@ -117,14 +117,14 @@ def test_raw_lists_get_the_fitting_templates(boostfeat, stores, tmp_path):
 
 
 def test_a_model_that_ranks_nothing_is_said(boostfeat, tmp_path):
-    """Lists of one hypothesis, or of equal features: the model that is learnt is empty, and so is what it chooses."""
+    """Lists of one hypothesis, or of equal features: the model that is learned is empty, and so is what it chooses."""
     texts = ["a b c d", "a b c e", "e d c b"]
     lines = [f"{s} ||| {text} ||| lm= {s} ||| 0\n" for s in range(4) for text in texts]
     (tmp_path / "list").write_text("".join(lines))
     (tmp_path / "ref").write_text("a b c d\n" * 4)
     assert boostfeat("import", tmp_path / "list", "-r", tmp_path / "ref", "-o", tmp_path / "l.nbest")[0] == 0
     code, _, err = boostfeat("induce", tmp_path / "l.nbest", "--level", "global", "--recipe", "fast", "-o", tmp_path / "m.json")
-    assert (code, "warning: nothing was learnt: hypotheses of the same list have the same features" in err) == (0, True)
+    assert (code, "warning: nothing was learned: hypotheses of the same list have the same features" in err) == (0, True)
     code, out, err = boostfeat("rerank", tmp_path / "l.nbest", "-m", tmp_path / "m.json")
     assert (code, out) == (0, "a b c d\n" * 4)
     assert "m.json: it has no trees, and no weight but 0: the order of the list stays" in err
@@ -143,7 +143,7 @@ STEPS = [
     {"stage": "first choice", "score": 20.0, "gain": 0.0, "error": 0.0},
     {"stage": "+ trees", "score": 22.5, "gain": 2.5, "error": 0.126},
 ]
-NOTHING = "warning: nothing was learnt: hypotheses of the same list have the same features, or are equally good"
+NOTHING = "warning: nothing was learned: hypotheses of the same list have the same features, or are equally good"
 WORSE = "warning: what was learned is worse on {} than the list's own order: the model is LM0 alone"
 FEWER = {**COUNT, "gain": 1.0, "gain_error": 0.3}
 

@@ -344,7 +344,7 @@ def test_lists_of_the_same_sentences_need_force(lists, tmp_path):
     warnings: list[str] = []
     compare(same, tmp_path / "run", one, force=True, warn=warnings.append)
     assert warnings == [
-        "select and test share 40 sentences (100% of test): what is learnt or chosen on them looks too good there"
+        "select and test share 40 sentences (100% of test): what is learned or chosen on them looks too good there"
     ]
     assert not (tmp_path / "run" / ".lock").exists()
 

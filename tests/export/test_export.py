@@ -363,14 +363,14 @@ def test_schema_refuses_what_the_library_refuses(schema, model):
 
 
 def list_model(nbest, level="local", leaves="affine") -> Model:
-    """A learnt model: thresholds lie among the list's values."""
+    """A learned model: thresholds lie among the list's values."""
     tree = TreeOptions(leaves=leaves, max_leaves=4, min_occurrences=5)
     return boost(nbest, None, BoostOptions(level=level, rounds=6, tree=tree), seed=0)
 
 
 @pytest.fixture(scope="module")
 def lists(tmp_path_factory):
-    """(folder, list): the folder has the list's store and learnt models local.json and global.json."""
+    """(folder, list): the folder has the list's store and learned models local.json and global.json."""
     folder, nbest = tmp_path_factory.mktemp("lists"), synthetic_nbest(SyntheticOptions(sentences=40, hyps=20, features=6))
     write_store(nbest, folder / "test.nbest")
     for level in ("local", "global"):

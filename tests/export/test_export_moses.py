@@ -252,7 +252,7 @@ def test_tables_of_any_layout_keep_all_else(lines: list[str], chunk: int) -> Non
 
 
 def test_what_a_dev_list_taught_comes_from_its_vocab(tmp_path: Path) -> None:
-    """Words, clusters and products of features, as featurize learnt them; without the plan they are refused by name."""
+    """Words, clusters and products of features, as featurize learned them; without the plan they are refused by name."""
     nbest, lines = entries_of(decoded(seed=3, sentences=8))
     plan = replace(FeaturePlan.of("length,deleted_words,inserted_clusters,pt", TEMPLATES, min_count=1))
     listed, vocab = featurize(nbest, plan)

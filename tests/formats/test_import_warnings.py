@@ -44,7 +44,7 @@ CHANGES = {
     "from the middle": (lambda refs: shifted(refs, 30, 60), "shifted by a line from line 32 to 60: "),
     "in the middle": (lambda refs: shifted(refs, 10, 40), "shifted by a line from line 11 to 40: "),
     "reversed": (lambda refs: refs[::-1], "are these of the same sentences, in the same order and language?"),
-    "empty": (lambda refs: ["", " ", "\t", *refs[3:]], "references without words: 3 of 60"),
+    "empty": (lambda refs: ["", " ", "\t", *refs[3:]], "3 of 60 references are empty"),
 }
 
 

@@ -107,7 +107,7 @@ def test_other_tokenisation_is_refused_and_other_references_are_named() -> None:
 def test_shared_sentences_are_counted() -> None:
     found = shared_sentences({"dev": LISTS[:8], "select": LISTS[6:], "test": LISTS[10:]})
     assert [str(two) for two in found] == [
-        f"{who}: what is learnt or chosen on them looks too good there"
+        f"{who}: what is learned or chosen on them looks too good there"
         for who in ("dev and select share 2 sentences (33% of select)", "select and test share 2 sentences (100% of test)")
     ]
     assert found == [Shared("dev", "select", 2, 2 / 6, identical=False), Shared("select", "test", 2, 1.0, identical=False)]

@@ -45,7 +45,7 @@ def test_json_lines(nbest: NBest, tmp_path: Path) -> None:
     np.testing.assert_array_equal(own.value, [[0.9, 0], [0.5, 1], [-3, 5]])
     np.testing.assert_array_equal(own.weight, [[1, 2], [1, 2], [1, 1]])
     part = nbest[:1]
-    assert part.quality.unit == own.unit  # of the whole: a part is learnt from as the whole is
+    assert part.quality.unit == own.unit  # of the whole: a part is learned from as the whole is
     for some in (nbest, part):
         stream = io.BytesIO()
         formats.write(some, stream, format="jsonl")

@@ -178,7 +178,7 @@ def test_misuse_is_one_line(dev, boostfeat, tmp_path, arguments, message):
 
 
 def test_points_are_those_of_score(dev, boostfeat, tmp_path):
-    """A column beyond 1 is learnt in its own unit, and told in points."""
+    """A column beyond 1 is learned in its own unit, and told in points."""
     value = np.arange(dev.n_hyps, dtype=float) * 7
     column = dev.with_quality("judge", value)
     write_store(column, tmp_path / "dev.nbest")

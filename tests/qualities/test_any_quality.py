@@ -100,7 +100,7 @@ def test_every_tuner_is_among_the_learners() -> None:
 @pytest.mark.parametrize("gain", GAINS)
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_every_learner_learns_every_gain(dev, select, learner, gain):
-    """On the list itself it beats its start and a random choice, by the very metric that was learnt."""
+    """On the list itself it beats its start and a random choice, by the very metric that was learned."""
     model = learn(learner, dev, select, gain)
     assert model.config["gain"] == model.config["metric"] == gain
     scorer = Scorer(dev)
@@ -190,7 +190,7 @@ def test_a_constant_column_is_refused(dev, select, learner, value):
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_the_held_out_list_has_to_be_able_to_choose(dev, select, learner):
-    """A constant column there would take the first epoch whatever is learnt; one that is missing is said to be missing there."""
+    """A constant column there would take the first epoch whatever is learned; one that is missing is said to be missing there."""
     flat = dev.with_quality("flat", np.arange(dev.n_hyps) / dev.n_hyps)
     with pytest.raises(InputError, match=r"^select: flat: expected a quality column that tells hypotheses of a list apart"):
         learn(learner, flat, select.with_quality("flat", np.ones(select.n_hyps)), "flat")

@@ -44,7 +44,7 @@ def writing(inputs: Path, out: Path) -> dict[str, list[object]]:
         "compressed text": ["convert", dev, "-o", out / "list.jsonl.gz"],
         "featurize": ["featurize", dev, "-o", out / "large.nbest"],
         "tune": ["tune", dev, "--method", "mira", "--epochs", 30, "-o", out / "tuned.json"],
-        "induce": ["induce", dev, "--recipe", "paper", "--rounds", 1, "-o", out / "learnt.json"],
+        "induce": ["induce", dev, "--recipe", "paper", "--rounds", 1, "-o", out / "learned.json"],
         "export": ["export", model, "--to", "nbest", "--list", dev, "-o", out / "list.moses"],
         "compare": ["compare", *three, "--systems", "decoder", "--trials", 5, "-o", out],
         "rerank": ["rerank", dev, "-m", model, "-o", out / "best"],
@@ -194,13 +194,13 @@ def test_interrupted_again_before_anything_is_learnt(boostfeat, inputs, tmp_path
 
     command = (*writing(inputs, tmp_path)["induce"], "-q")
     assert boostfeat(*command)[0] == 0
-    Model.load(tmp_path / "learnt.json").save(tmp_path / "learnt.json.partial")
-    kept = (tmp_path / "learnt.json.partial").read_bytes()
+    Model.load(tmp_path / "learned.json").save(tmp_path / "learned.json.partial")
+    kept = (tmp_path / "learned.json.partial").read_bytes()
     monkeypatch.setattr(cli, "_signals", [])
     monkeypatch.setattr("boostfeat.boosting.induce.induce_on", interrupted)
     code, _, err = boostfeat(*command, "--resume")
     assert (code, "holds the best so far; go on with --resume" in err) == (130, True), err
-    assert (tmp_path / "learnt.json.partial").read_bytes() == kept
+    assert (tmp_path / "learned.json.partial").read_bytes() == kept
     for path in tmp_path.iterdir():
         path.unlink()
     monkeypatch.setattr(cli, "_signals", [])
@@ -228,8 +228,8 @@ def test_interrupted_while_it_writes(boostfeat, inputs, tmp_path, monkeypatch, k
     assert (found, err.count("\n")) == (code, 1), err
     left = sorted(p.name for p in tmp_path.iterdir())
     if kind == "induce":
-        assert left == ["learnt.json", "learnt.json.partial"]
-        assert f"interrupted: after round 0, {tmp_path / 'learnt.json'} holds the best so far; go on with --resume" in err
+        assert left == ["learned.json", "learned.json.partial"]
+        assert f"interrupted: after round 0, {tmp_path / 'learned.json'} holds the best so far; go on with --resume" in err
     else:
         assert left == []
         assert "interrupted: what was not finished is not kept; the same command starts anew" in err

@@ -155,7 +155,7 @@ def test_a_comparison_names_what_is_left_out_once(
 
 
 def test_a_loop_names_what_is_left_out_once(tmp_path: Path, boostfeat: Callable[..., tuple[int, str, str]]) -> None:
-    """The decoder gives more of a list each time, in which a feature has values that cannot be learnt from."""
+    """The decoder gives more of a list each time, in which a feature has values that cannot be learned from."""
     with open(tmp_path / "list", "wb") as stream:
         write(LEFT_OUT["1e61"], stream, format="moses")
     for name, lines in (("src", BASE.source), ("ref", BASE.refs)):

@@ -190,7 +190,7 @@ def test_lists_of_bridges_are_chosen_from():
 
 
 def test_a_template_of_the_user_needs_no_more_than_its_function(data_stores: Path, tmp_path: Path) -> None:
-    """Dense and sparse, of a phrase and of a place: learnt on a list, and computed for candidates as featurize does."""
+    """Dense and sparse, of a phrase and of a place: learned on a list, and computed for candidates as featurize does."""
     (tmp_path / "own.py").write_text(
         "from boostfeat import template\n"
         "@template('vowels')\ndef vowels(target):\n    return {'vowels': sum(word[0] in 'aeiou' for word in target)}\n"

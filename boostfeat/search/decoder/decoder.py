@@ -40,7 +40,7 @@ class Decoder:
     extra: tuple[str, ...] = ()
     unknown_weight: float = 0.0
     maker: FeatureMaker = field(default_factory=FeatureMaker)  # has the files that the model's templates read
-    templates: SearchTemplates | None = None  # of a model that is still learnt: whatever feature comes to have a weight
+    templates: SearchTemplates | None = None  # of a model that is still learned: whatever feature comes to have a weight
 
     def __post_init__(self) -> None:
         _ = self.scorer  # a model that cannot be searched with is refused now

@@ -171,7 +171,7 @@ def scorer(
 ) -> UnitScorer:
     """The model over the system's features and the extras it uses or the user asks for; one that needs others is refused.
 
-    ``templates`` are those of a model that is still learnt: they compute whatever feature comes to have a weight.
+    ``templates`` are those of a model that is still learned: they compute whatever feature comes to have a weight.
     """
     base = system.names
     if model.level == "global" and model.trees:

@@ -23,10 +23,10 @@ SEARCH = "Search"
 class SearchOptions(Checked):
     """Pruning, with Moses' defaults. 0 means no limit, for distortion -1."""
 
-    stack: int = option(200, "Hypotheses a stack; 0: all", least=0, group=SEARCH)
-    beam: float = option(1e-5, "Least ratio to the stack's best; 0: none", least=0, most=1, group=SEARCH)
-    table_limit: int = option(20, "Translations of a phrase; 0: all", least=0, group=SEARCH)
-    distortion_limit: int = option(6, "Words to jump, unless the ini says it; -1: any", least=-1, most=WINDOW, group=SEARCH)
+    stack: int = option(200, "Maximum hypotheses in a stack; 0: no limit", least=0, group=SEARCH)
+    beam: float = option(1e-5, "Minimum ratio to the stack's best; 0: no limit", least=0, most=1, group=SEARCH)
+    table_limit: int = option(20, "Maximum translations of a phrase; 0: no limit", least=0, group=SEARCH)
+    distortion_limit: int = option(6, "Maximum words to jump; -1: no limit", least=-1, most=WINDOW, group=SEARCH)
 
 
 REORDERING = "LexicalReordering0"

@@ -464,7 +464,7 @@ class ReferenceDecoder:
         tick: Callable[[int], None] = lambda done: None,
         templates: SearchTemplates | None = None,
     ) -> NBest:
-        """n-best lists without references of some sentences, numbered from 0. ``templates``: of a model that is still learnt."""
+        """n-best lists without references of some sentences, numbered from 0. ``templates``: of a model that is still learned."""
 
         def counted() -> Iterator[Decoded]:
             for done, result in enumerate(self.with_model(model, templates).decode_all(sentences, threads=threads), 1):

@@ -40,7 +40,7 @@ ITERATIONS = "Iterations"
 class LoopOptions:
     """When the loop ends, what it learns from, and which iteration's model it gives."""
 
-    max_iterations: int = option(10, "Of learning and decoding, at most", least=1, group=ITERATIONS)
+    max_iterations: int = option(10, "Maximum number of iterations of learning and decoding", least=1, group=ITERATIONS)
     accumulate: int = option(
         -1,
         "Learn from the newest list and N before it; -1: all",
@@ -50,24 +50,22 @@ class LoopOptions:
     )
     min_weight_change: float = option(
         1e-5,
-        "End when no weight's share of all changes by so much",
+        "Stop when no weight's share changes by more",
         least=0,
         group=ITERATIONS,
         rare=True,
     )
-    patience: int = option(3, "End after N iterations without a better select", least=1, group=ITERATIONS)
-    gain: str = option("bleu", "What is learnt, or chrf, ter, wer", group=ITERATIONS)
-    metric: str = option("", "Chooses iterations: bleu-sbp, or that of the gain", group=ITERATIONS)
+    patience: int = option(3, "Stop after N iterations without a better held-out score", least=1, group=ITERATIONS)
+    gain: str = option("bleu", "Metric to learn: bleu, chrf, ter or wer", group=ITERATIONS)
+    metric: str = option("", "Metric that chooses the iteration; default: bleu-sbp, or that of --gain", group=ITERATIONS)
     pick: str = option(
         "auto",
-        "Of auto (select, else dev when --online, else last), select, dev, last",
+        "Iteration to keep; auto: by select, else by dev if --online, else the last",
         choices=("auto", "select", "dev", "last"),
         group=ITERATIONS,
         rare=True,
     )
-    rescale: bool = option(
-        True, "Decode at the scale of the first weights, which pruning is set for", group=ITERATIONS, rare=True
-    )
+    rescale: bool = option(True, "Keep the scale of the first weights, which pruning is tuned for", group=ITERATIONS, rare=True)
     seed: int = option(0, "Seed of all random choices", least=0, most=inf, group="Common")
 
     STOPPING = ("max_iterations", "min_weight_change", "patience", "pick")  # a run may go on with other ones
@@ -187,7 +185,7 @@ def run_loop(
 ) -> Result:
     """Iteration 0 decodes with ``start``; iteration k learns a model from the lists so far and decodes with it.
 
-    With ``features``, lists get those of templates before they are learnt from, and models carry them.
+    With ``features``, lists get those of templates before they are learned from, and models carry them.
     ``corpora`` is the one to learn from and, optionally, one to select by. ``tests`` are decoded when the loop is over, with the
     start and with the model that it gives. All is kept in the folder ``run``; called again with
     ``resume`` after any interruption it comes to the very model that an uninterrupted run gives, where the decoder itself
@@ -221,7 +219,7 @@ def run_loop(
         picked = pick(rows, by, options.metric)
         if options.pick == "auto" and by == "dev":
             warn(
-                f"no sentences to select by: iteration {picked} is kept, whose {options.metric} on the sentences learnt from is "
+                f"no sentences to select by: iteration {picked} is kept, whose {options.metric} on the sentences learned from is "
                 "the best; give --select for a better choice"
             )
         model = folder.model(picked)
@@ -339,14 +337,14 @@ class _Loop:
         return replace(rescaled(model, scale), config={**model.config, "loop": {"iteration": k, "scale": scale}})
 
     def name_left_out(self, nbest: NBest) -> None:
-        """Warn of features that cannot be learnt from, of each once."""
+        """Warn of features that cannot be learned from, of each once."""
         new = range_warnings(nbest, self.left_out)
         self.left_out |= new
         for line in new.values():
             self.warn(line)
 
     def accumulate(self, k: int, name: str, fresh: NBest) -> int:
-        """Add a list to those that are learnt from; how many hypotheses it has that they did not."""
+        """Add a list to those that are learned from; how many hypotheses it has that they did not."""
         old, n_before = self.accumulated.get(name), self.options.accumulate
         union = merge([fresh] if old is None else [old, fresh])
         kept = union

@@ -28,11 +28,16 @@ class GraphOptions(Checked):
     """Files of graphs, and how often and how much is taken from them."""
 
     paths: Sequence[str] = option(
-        (), "Add their k-best between fits; mert: all paths", flag="graphs", metavar="FILE", group=GRAPHS, without="engine=dask"
+        (),
+        "Search graphs whose k best are added between fits (mert: all paths)",
+        flag="graphs",
+        metavar="FILE",
+        group=GRAPHS,
+        without="engine=dask",
     )
     iterations: int = option(
         5,
-        "Fits and fresh lists before the last fit",
+        "Rounds of fitting and taking new paths before the last fit",
         least=1,
         flag="graph_iterations",
         rare=True,
@@ -40,13 +45,13 @@ class GraphOptions(Checked):
         without="method=mert",
     )
     size: int = option(
-        100, "k of the k-best of a graph", least=1, flag="graph_nbest", rare=True, needs="graphs", without="method=mert"
+        100, "Paths taken from each graph", least=1, flag="graph_nbest", rare=True, needs="graphs", without="method=mert"
     )
     core_names: str | None = option(
-        None, "osgx: what core=(...) holds, or the moses.ini that says it", flag="graph_names", rare=True, needs="graphs"
+        None, "osgx: names of the values in core=(...), or a moses.ini", flag="graph_names", rare=True, needs="graphs"
     )
     plan_file: str | None = option(
-        None, "The file of 'featurize' that gave the list its features", flag="graph_plan", rare=True, needs="graphs"
+        None, "Plan that 'featurize' wrote for the list's features", flag="graph_plan", rare=True, needs="graphs"
     )
     names: tuple[str, ...] | None = None  # of the values of core=(...) in osgx files
     plan: FeaturePlan | None = None  # of the templates that gave the list its features, where no file holds it

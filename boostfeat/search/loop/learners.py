@@ -49,7 +49,7 @@ class LearningTask:
     threads: int
     folder: Path  # of this iteration; the one before is beside it
     tick: Tick = no_tick
-    name_left_out: Callable[[NBest], None] = lambda nbest: None  # features of a list that cannot be learnt from
+    name_left_out: Callable[[NBest], None] = lambda nbest: None  # features of a list that cannot be learned from
     tree_features: tuple[str, ...] = ()  # that trees may look at; none: what the learner says
 
 
@@ -93,7 +93,7 @@ class TunerLearner:
     tuner: Any  # one of boostfeat.tuners
     groups: Groups = Groups()  # noqa: RUF009 (frozen)
     metric: str = "bleu"
-    gain: str = "bleu"  # what is learnt
+    gain: str = "bleu"  # what is learned
     pick: str = "auto"  # the epoch that is kept: by select, if there is one; train, by dev; last
 
     level = None

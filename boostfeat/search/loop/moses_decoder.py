@@ -123,7 +123,7 @@ def has_function(program: str) -> bool:
 def without_trees(nbest: NBest, model: Model, first: NBest) -> NBest:
     """A list without what the model itself made: more values of a feature function than ``first`` has, trees by their names.
 
-    They are functions of the other features: learnt again, they would be counted twice, and equal hypotheses would differ.
+    They are functions of the other features: learned again, they would be counted twice, and equal hypotheses would differ.
     """
     sizes: dict[str, int] = {}
     for name in first.global_names:

@@ -2,7 +2,7 @@
 
 An epoch is an iteration of the loop. MIRA and RM choose hope and fear from each fresh list [E12], [EMR13]; AdaGrad takes
 gradients of mini-batches side by side at weights that are some steps old [G13 algorithm 2]. The formulas are those of the
-tuners. Sparse features of templates are learnt as they appear in fresh lists.
+tuners. Sparse features of templates are learned as they appear in fresh lists.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .learners import LearningTask, LoopFeatures, Tick, learnt, no_tick, with_na
 
 @dataclass(frozen=True)
 class Fresh:
-    """Makes the lists of some sentences under weights [D]; ``start`` gives the trees, whose weights are learnt too.
+    """Makes the lists of some sentences under weights [D]; ``start`` gives the trees, whose weights are learned too.
 
     Columns are the decoder's features, dense ones of templates and trees, then sparse features in the order in which they
     appear: lists grow ``ids``, and weights that are shorter are 0 for what is new.
@@ -252,7 +252,7 @@ class OnlineLearner:
     corpus: ParallelText
     start: Model
     groups: Groups = Groups()  # noqa: RUF009 (frozen)
-    gain: str = "bleu"  # what is learnt
+    gain: str = "bleu"  # what is learned
     features: LoopFeatures | None = None
 
     def __post_init__(self) -> None:

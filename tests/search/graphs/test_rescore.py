@@ -184,7 +184,7 @@ def test_lists_of_the_same_search(real: Path, tmp_path: Path, n: int) -> None:
 
 
 def test_a_folder_of_hypergraphs(real: Path, tmp_path: Path, boostfeat: Run) -> None:
-    """Oracle: the decoder's 1-best of the same sentences. A model learnt on lists counts values from 0, the files from 1."""
+    """Oracle: the decoder's 1-best of the same sentences. A model learned on lists counts values from 0, the files from 1."""
     with pytest.raises(FormatError, match="found a tar archive"):
         list(read_graphs([real / "fi-en" / "hg.test10.tgz"]))
     with tarfile.open(real / "fi-en" / "hg.test10.tgz") as tar:

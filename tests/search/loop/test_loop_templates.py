@@ -1,4 +1,4 @@
-"""Templates in the loop: sparse weights are learnt from real decoding, batch and online, as new features appear."""
+"""Templates in the loop: sparse weights are learned from real decoding, batch and online, as new features appear."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real Moses in the loop, where there is one; what lists show of a model's own trees is not learnt again."""
+"""A real Moses in the loop, where there is one; what lists show of a model's own trees is not learned again."""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ def test_without_select_the_best_iteration_is_kept_and_that_is_said(decoder, cor
     assert scores[result.picked] == max(scores) > scores[2]
     assert result.model.signature == result.rows[result.picked]["signature"]
     assert told == [
-        f"no sentences to select by: iteration {result.picked} is kept, whose bleu-sbp on the sentences learnt from is the best; "
+        f"no sentences to select by: iteration {result.picked} is kept, whose bleu-sbp on the sentences learned from is the best; "
         "give --select for a better choice"
     ]
 
