@@ -56,8 +56,7 @@ class QualityFlags(OutputFlags):
     output: str = option(REQUIRED, "Store to write", short="o", metavar="FILE", group=FILES)
     quality: Sequence[str] = option(
         (),
-        "How good each hypothesis is, to learn or to measure (not a feature): one number per hypothesis, or numerator and "
-        "denominator; also NAME=FILE:COLUMN; repeatable",
+        "Quality of each hypothesis, to learn or to measure: a number, or numerator and denominator; repeatable",
         metavar="NAME=FILE",
     )
     lower_is_better: Sequence[str] = option((), "Quality for which lower is better; repeatable", needs="quality", metavar="NAME")
@@ -105,16 +104,16 @@ class ImportFlags(QualityFlags):
 def import_(o: ImportFlags) -> None:
     """Read n-best lists or search graphs of any decoder into a store.
 
-    Several FILEs, or those of a folder, are one corpus: parts of one list where their sentences follow each other, else lists of
-    the same sentence are accumulated and duplicates removed. Lists with a quality column need no references.
+    Several FILEs, or a folder, are one corpus: parts of one list if their sentence ids follow on, else lists
+    of the same sentences, which are merged without duplicates. -o DEV.nbest/ reads parts side by side into a
+    folder, which every command takes as a file.
 
-    With -o DEV.nbest/ parts of one list, a FILE each, are read side by side into a folder, which every command takes as a file.
+    A table (Parquet, Feather, CSV, TSV, JSON; one row per hypothesis) needs --group. A feature called score
+    is the decoder's.
 
-    A table (Parquet, Feather, CSV, TSV, JSON; a row a hypothesis) is read with --group. A feature called score is the decoder's.
-
-    Features have the decoder's names. Lists of neural decoders also get the decoder's score (DecoderScore), and counts of Words
-    and Pieces. A word has, of each model, the sum (NAME), NAME.min, NAME.first and NAME.mean of its pieces' log-probabilities;
-    that of the end of the sentence is the unit </s>.
+    Features keep the decoder's names. Lists of neural decoders also get its score (DecoderScore) and counts
+    of Words and Pieces. A word has the sum (NAME), NAME.min, NAME.first and NAME.mean of its pieces' log-
+    probabilities; the unit </s> ends a sentence.
 
     \b
     Example:
