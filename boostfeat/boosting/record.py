@@ -52,7 +52,7 @@ class Record:
     ) -> None:
         """Begin a run; ``why`` is what the model says of choices made before."""
         self.options, self.select, self.init, self.so_far, self.callback = options, select, init, so_far, callback
-        self.config = _as_read({**asdict(options), "seed": seed, "init": init.signature if init else None})
+        self.config = as_read({**asdict(options), "seed": seed, "init": init.signature if init else None})
         self.config |= {"steps": STEPS, **why}
         self.n_init = len(init.trees) if init else 0
         if select is not None and choosing_metric(select, options.metric).lower_is_better:
@@ -143,7 +143,7 @@ def made_from(
 ) -> dict[str, Any]:
     """Return what a model is made from beside its options, and those of them whose place its choices take (ASKED)."""
     of_lists = {"lists": lists.digest, "select": select.digest if select else None}
-    return _as_read({
+    return as_read({
         "version": __version__,
         **of_lists,
         "init": init.signature if init else None,
@@ -161,10 +161,10 @@ def check_made_from(config: Mapping[str, Any], made: Mapping[str, Any], options:
             what = WORDS.get(name, f"--{name.replace('_', '-')}")
             began = f"{what} {was.get(name)}, not {made.get(name)}" if name == "templates" else f"another {what}"
             raise InputError(f"resume: the run began with {began}; give the same, or start anew")
-    check_same({**config, **was.get("asked", {})}, _as_read({**asdict(options), "seed": seed}), also=("rounds",))
+    check_same({**config, **was.get("asked", {})}, as_read({**asdict(options), "seed": seed}), also=("rounds",))
 
 
-def _as_read(value: dict[str, Any]) -> dict[str, Any]:
+def as_read(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a file will have of it: tuples become lists."""
     read: dict[str, Any] = json.loads(json.dumps(value))
     return read
@@ -172,13 +172,8 @@ def _as_read(value: dict[str, Any]) -> dict[str, Any]:
 
 def check_same(found: Mapping[str, Any], expected: Mapping[str, Any], also: Sequence[str] = ()) -> None:
     """Raise unless a run was begun with the options it is continued with; rounds may be more, unless they count ``also``."""
-    if found.get("steps") != STEPS:
-        raise InputError(
-            "resume: expected a run whose l2 penalises standardised steps, found one of release 0.1 (in raw units); start anew"
-        )
     for key in expected:
-        was = found.get(key, "bleu" if key == "gain" else inf)  # runs of release 0.1 learn BLEU and do not say so
-        if (key != "rounds" or key in also) and was != expected[key]:
+        if (key != "rounds" or key in also) and found.get(key, inf) != expected[key]:
             raise InputError(
                 f"resume: expected the run's own option {key} = {found.get(key)}, found {expected[key]}; give the same options"
             )

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
+from ..boosting.record import as_read
 from ..core.arrays import Array
 from ..core.errors import InputError, clip_json, refuse_newer
 from ..core.files import digest, only_writer, open_output
@@ -57,7 +58,7 @@ from .systems import (
     stages,
 )
 from .table import Results, Rows, latex_table, markdown_table, reported_lists, tabulate
-from .tasks import PLAN, VERSIONS, AnyPlan, KeptFits, Schedule, Watch, as_read, feature_task, fit_task, reported, score_task
+from .tasks import PLAN, VERSIONS, AnyPlan, KeptFits, Schedule, Watch, feature_task, fit_task, reported, score_task
 
 VERSION = 1
 OWN = (BASE, INDUCED)  # sets of features that no list gets beforehand

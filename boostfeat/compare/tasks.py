@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 
 from ..boosting.local import first_gradient
+from ..boosting.record import as_read
 from ..core.arrays import I64
 from ..core.errors import InputError
 from ..core.files import atomic_path, digest, digest_lines, open_output, read_bytes
@@ -266,12 +267,6 @@ def fit_task(fit: Fit, lists: Mapping[str, str], lists_from: Mapping[str, Any], 
 
     cost = 4.0 if system.level else {"pro": 3.0, "mert": 2.0}.get(system.method, 0.5)  # what others wait for comes early
     return Task(key, fit_in_worker, (fit, dict(lists), options), cost, partial(kept.find, made_from), keep)
-
-
-def as_read(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a value as it is when it is read back: tuples become lists."""
-    result: dict[str, Any] = json.loads(json.dumps(value))
-    return result
 
 
 def key_of(made_from: Mapping[str, Any]) -> str:

@@ -48,6 +48,7 @@ NAMES = (
 TRANSLATED = ("model1", "model1_bitext", "model1_inverse", "morpheme_weight")  # by tables of word translations
 SPECIAL = ("lm_per_word", "previous", "following", *TRANSLATED, "expected_length")
 OF_HYPOTHESIS = ("hypothesis", "model1_inverse", "expected_length")
+NO_ROW = "{NULL, NULL, NULL}"  # C knows no empty arrays
 C_TEMPLATES = (*PAIR_TEMPLATES, *DENSE_TEMPLATES, *COLUMNS, *NAMES, *SPECIAL)
 
 
@@ -143,11 +144,14 @@ class CSource:
             "N_PRODUCTS": len(products),
             "IS_GLOBAL": int(model.level == "global"),
             "SIGNS": signs(),
-            "TEMPLATES": _TEMPLATE_ROWS.format(unit=rows[0], n_unit=rows[1], hyp=hyp_rows[0], n_hyp=hyp_rows[1]),
+            "UNIT_ROWS": rows or NO_ROW,
+            "HYP_ROWS": hyp_rows or NO_ROW,
+            "N_UNIT_TEMPLATES": rows.count("{t_"),
+            "N_HYP_TEMPLATES": hyp_rows.count("{t_"),
             "FEATURE_NAMES": ", ".join(map(c_string, self.inputs)) or "NULL",
             "SEARCH": "" if why else filled("search.c.in", {}),
         }
-        return prefixed(filled("model.h.in", parts), self.prefix), prefixed(filled("model.c.in", body), self.prefix)
+        return filled("model.h.in", parts, self.prefix), filled("model.c.in", body, self.prefix)
 
     @property
     def beyond_search(self) -> str:
@@ -180,8 +184,8 @@ class CSource:
         columns = ", ".join(f"{name}_{what}" for _, what, _ in every)
         self.data.append(f"static const $_table $_{name} = {{{64 - table.bits if values else 63}, {columns}}};")
 
-    def _rows(self, entries: Sequence[Entry]) -> tuple[str, int]:
-        """Return the rows of the table of templates, whose arrays are added, and how many they are."""
+    def _rows(self, entries: Sequence[Entry]) -> str:
+        """Return the rows of the table of templates, whose arrays are added."""
         rows, pairs = [], [e for e in entries if e.name in PAIR_TEMPLATES]
         if pairs:
             which = sum(1 << PAIR_TEMPLATES.index(e.name) for e in pairs)
@@ -196,7 +200,7 @@ class CSource:
                 rows.append(self._row(entry.name, [self._at(name) for name in column_names(entry)]))
             elif entry.name in NAMES:
                 rows.append(self._row(entry.name, []))
-        return ",\n    ".join(rows) or "{NULL, NULL, NULL}", len(rows)
+        return ",\n    ".join(rows)
 
     def _row(self, name: str, at: Sequence[int], numbers: Sequence[float] = ()) -> str:
         if at:
@@ -284,21 +288,6 @@ class CSource:
         self.data.append(f"enum {{ {', '.join(f'{name} = {int(value)}' for name, value in flags.items())} }};")
 
 
-_TEMPLATE_ROWS = """typedef struct {{
-    Template call;
-    const int *at;
-    const double *number;
-}} Row;
-enum {{ N_UNIT_TEMPLATES = {n_unit}, N_HYP_TEMPLATES = {n_hyp} }};
-static const Row unit_templates[] = {{
-    {unit}
-}};
-static const Row hyp_templates[] = {{
-    {hyp}
-}};
-"""
-
-
 def by_name(entry: Entry) -> bool:
     """Tell whether C finds the features of a template by their names."""
     return entry.name in (*PAIR_TEMPLATES, *NAMES)
@@ -336,12 +325,6 @@ def signs() -> str:
 
 
 # -- text of C ------------------------------------------------------------------------------------------------------------
-
-# In templates of text, $ stands for the prefix and $$ for its capitals; names from outside have their $ escaped.
-
-
-def prefixed(text: str, prefix: str) -> str:
-    return text.replace("$$", prefix.upper()).replace("$", prefix)
 
 
 def check_prefix(prefix: str) -> None:
@@ -382,7 +365,7 @@ def verify(model: Model, written: list[Path], context: Context) -> Check:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / header.name).write_bytes(read_bytes(header))
-        code = read_bytes(text).decode() + prefixed(filled("run_lists.c.in", {}), source.prefix)
+        code = read_bytes(text).decode() + filled("run_lists.c.in", {}, source.prefix)
         library = compiling.compiled(code, place, compiling.C, target="c", what="source", flags=("-lm",))
         scores, choices = run_lists(library, context.rows, source.inputs)
     return checked_choices(model, context.rows, scores, choices.tolist())

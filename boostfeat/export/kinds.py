@@ -62,10 +62,10 @@ def kinds_of(
     return {name: kind(name) for name in names}
 
 
-def static_features(nbest: NBest, static: Sequence[str] = ()) -> tuple[str, ...]:
+def static_features(nbest: NBest) -> tuple[str, ...]:
     """The unit features, dense and sparse, that are known to be static: what ``induce --set static-only=yes`` may test."""
     names = (*nbest.unit_names, *nbest.sparse_names.to_pylist())
-    return tuple(name for name, kind in kinds_of(names, nbest, static=static).items() if kind == "static")
+    return tuple(name for name, kind in kinds_of(names, nbest).items() if kind == "static")
 
 
 @dataclass(frozen=True)

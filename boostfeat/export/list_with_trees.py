@@ -48,18 +48,15 @@ def _with_columns(model: Model, context: Context) -> tuple[Model, NBest]:
 
 def without_units(nbest: NBest) -> NBest:
     """Return the hypotheses with their features and nothing of phrases."""
-    none = np.zeros(0, np.int32)
-    return replace(
-        nbest,
-        unit_ptr=np.zeros(nbest.n_hyps + 1, np.int64),
-        unit_idx=none,
-        src_start=none,
-        tgt_start=none,
+    return NBest.bare(
+        nbest.hyp_ptr,
+        nbest.text,
+        ids=nbest.ids,
+        score=nbest.score,
         extra=nbest.global_features,
         extra_names=nbest.global_names,
         extra_sparse=SparseRows.from_matrix(nbest.global_sparse),
-        unit_names=(),
-        units=replace(nbest.units.take(none), x=np.zeros((0, 0))),
+        sparse_names=nbest.sparse_names,
     )
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -73,37 +72,17 @@ def package(name: str, *, target: str) -> Any:
         raise InputError(f"--to {target}: expected the package {top}, found none; pip install 'boostfeat[export]'") from None
 
 
-@dataclass
-class _Ensemble:
-    """The attributes of TreeEnsemble, filled tree by tree. A child is an inner node or a leaf, each numbered in its own list."""
+def _test_rows(tree: Tree, slot: dict[str, int], n_tests: int, n_leaves: int) -> list[tuple[int, float, int, int, int, int]]:
+    """Return the tests of a tree: feature, threshold, and of both children the number and 1 where it is a leaf.
 
-    roots: list[int] = field(default_factory=list)
-    features: list[int] = field(default_factory=list)
-    splits: list[float] = field(default_factory=list)
-    children: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))  # of true and false tests
-    leaf_children: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))  # 1 where the child is a leaf
-    targets: list[int] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-
-    def add(self, tree: Tree, values: F64, target: int, slot: dict[str, int]) -> None:
-        """A tree whose leaves add these values [n_nodes] to a target."""
-        inner = np.flatnonzero(tree.left >= 0)
-        node = {int(i): len(self.splits) + k for k, i in enumerate(inner)}
-        leaf = {int(i): len(self.values) + k for k, i in enumerate(tree.leaves)}
-        self.roots.append(len(self.splits))
-        self.targets += [target] * len(leaf)
-        self.values += values[tree.leaves].tolist()
-        for i in inner:
-            self._test(slot[tree.feature[i]], float(tree.threshold[i]), (int(tree.left[i]), int(tree.right[i])), node, leaf)
-        if not len(inner):  # a root must be a test: one with the same leaf on both sides
-            self._test(0, 0.0, (0, 0), node, leaf)
-
-    def _test(self, feature: int, split: float, children: tuple[int, int], node: dict[int, int], leaf: dict[int, int]) -> None:
-        self.features.append(feature)
-        self.splits.append(split)
-        for side, child in enumerate(children):
-            self.children[side].append(leaf[child] if child in leaf else node[child])
-            self.leaf_children[side].append(int(child in leaf))
+    Tests and leaves are numbered apart, after those that are there.
+    """
+    is_leaf = (tree.left < 0).astype(int)
+    number = np.where(is_leaf, n_leaves + np.cumsum(is_leaf), n_tests + np.cumsum(1 - is_leaf)) - 1
+    place = list(zip(number.tolist(), is_leaf.tolist(), strict=True))
+    inner = np.flatnonzero(is_leaf == 0)
+    rows = [(slot[tree.feature[i]], float(tree.threshold[i]), *place[tree.left[i]], *place[tree.right[i]]) for i in inner]
+    return rows or [(0, 0.0, n_leaves, 1, n_leaves, 1)]  # a root must be a test: one with the same leaf on both sides
 
 
 def _proto(inputs: Inputs) -> Any:
@@ -152,11 +131,18 @@ def _proto(inputs: Inputs) -> Any:
 def _ensemble_node(model: Model, slopes: list[str], slot: dict[str, int]) -> Any:
     onnx = package("onnx", target="onnx")
     helper = onnx.helper
-    ensemble = _Ensemble()
+    roots: list[int] = []
+    tests: list[tuple[int, float, int, int, int, int]] = []
+    targets: list[int] = []
+    leaves: list[float] = []
     for tree in model.trees:
         for column, values in leaf_columns(tree, slopes):
-            ensemble.add(tree, values, column, slot)
-    n = len(ensemble.splits)
+            roots.append(len(tests))
+            tests += _test_rows(tree, slot, len(tests), len(leaves))
+            leaves += values[tree.leaves].tolist()
+            targets += [column] * (len(leaves) - len(targets))
+    features, splits, yes, yes_leaf, no, no_leaf = map(list, zip(*tests, strict=True))
+    n = len(tests)
     return helper.make_node(
         "TreeEnsemble",
         ["x"],
@@ -165,14 +151,14 @@ def _ensemble_node(model: Model, slopes: list[str], slot: dict[str, int]) -> Any
         n_targets=1 + len(slopes),
         aggregate_function=1,  # sum
         post_transform=0,  # none
-        tree_roots=ensemble.roots,
+        tree_roots=roots,
         nodes_modes=helper.make_tensor("nodes_modes", onnx.TensorProto.UINT8, (n,), [LEQ] * n),
-        nodes_featureids=ensemble.features,
-        nodes_splits=helper.make_tensor("nodes_splits", onnx.TensorProto.DOUBLE, (n,), ensemble.splits),
-        nodes_truenodeids=ensemble.children[0],
-        nodes_trueleafs=ensemble.leaf_children[0],
-        nodes_falsenodeids=ensemble.children[1],
-        nodes_falseleafs=ensemble.leaf_children[1],
-        leaf_targetids=ensemble.targets,
-        leaf_weights=helper.make_tensor("leaf_weights", onnx.TensorProto.DOUBLE, (len(ensemble.values),), ensemble.values),
+        nodes_featureids=features,
+        nodes_splits=helper.make_tensor("nodes_splits", onnx.TensorProto.DOUBLE, (n,), splits),
+        nodes_truenodeids=yes,
+        nodes_trueleafs=yes_leaf,
+        nodes_falsenodeids=no,
+        nodes_falseleafs=no_leaf,
+        leaf_targetids=targets,
+        leaf_weights=helper.make_tensor("leaf_weights", onnx.TensorProto.DOUBLE, (len(leaves),), leaves),
     )

@@ -108,7 +108,10 @@ def whole_model(model: Model, plan: FeaturePlan | None) -> str:
     return f"has all of the model ({', '.join(counted(n, what) for n, what in parts)})"
 
 
-def filled(template: str, parts: Mapping[str, object]) -> str:
-    """Return the text of a file of this package with its @NAMES@ replaced."""
-    text = Path(__file__).with_name(template).read_text()
-    return re.sub("@([A-Z_]+)@", lambda m: str(parts[m[1]]), text)
+def filled(template: str, parts: Mapping[str, object], prefix: str = "$") -> str:
+    """Return the text of a file of this package with its @NAMES@ replaced; then, in C, $ by a prefix and $$ by its capitals.
+
+    Names from outside have their $ escaped.
+    """
+    text = re.sub("@([A-Z_]+)@", lambda m: str(parts[m[1]]), (Path(__file__).parent / template).read_text())
+    return text if prefix == "$" else text.replace("$$", prefix.upper()).replace("$", prefix)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
 from ..core.arrays import F64, I64
 from ..core.errors import InputError
 from ..features import TEMPLATES
+from .target import filled
 
 PAIR_TEMPLATES = ("pt", "id", "shape", "al", "del", "wp", "ins", "un")  # in the order of the bits in C
 CLASS_TEMPLATES = ("cb", "co", "cc")  # of word classes
@@ -112,8 +112,7 @@ def c_text() -> str:
     """Return the C text, with $ for the prefix and $$ for its capitals."""
     cases = "\n".join(f"    case {k}: return {c}; /* {name} */" for k, (name, c) in enumerate(TEXT.items()))
     bits = ", ".join(f"$$_{name.upper()} = {1 << k}" for k, name in enumerate((*PAIR_TEMPLATES, *CONTEXT_TEMPLATES)))
-    text = Path(__file__).with_name("unit_text.h.in").read_text()
-    return text.replace("@TEMPLATES@", bits).replace("@CASES@", cases)
+    return filled("unit_text.h.in", {"TEMPLATES": bits, "CASES": cases})
 
 
 def c_functions() -> str:

@@ -143,7 +143,7 @@ def test_scores_at_thresholds_beside_them_and_at_the_edges(tmp_path_factory, tar
 
 
 def compiled_lists(header: Path, nbest: NBest, names: tuple[str, ...], prefix: str = "boostfeat"):
-    code = header.with_suffix(".c").read_text() + c.prefixed(filled("run_lists.c.in", {}), prefix)
+    code = header.with_suffix(".c").read_text() + filled("run_lists.c.in", {}, prefix)
     library = compiling.compiled(code, header.parent, compiling.C, target="c", what="source", flags=("-lm",))
     return c.run_lists(library, nbest, names)
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from boostfeat import formats
 from boostfeat.core.errors import InputError
-from boostfeat.export import Context, ExportOptions, export
+from boostfeat.export import Context, ExportOptions, contents, export
 from boostfeat.export.kinds import kinds_of, static_features
 from boostfeat.features import SETS, TEMPLATES, FeaturePlan, Resources, featurize
 from boostfeat.features.plan import Entry
@@ -517,6 +517,9 @@ def test_a_table_and_a_feature_function_share_a_model(tmp_path: Path) -> None:
     readme = files["README.txt"].read_text()
     assert readme.startswith("Moses has to be rebuilt, with the feature function BoostfeatTrees: see below.\n")
     assert ("\nA phrase table with the trees" in readme, "\nA feature function for Moses" in readme) == (True, True)
+    table_and_list = Context(nbest=listed, options=ExportOptions(phrase_table=table))
+    held = "a phrase table with 1 tree and 1 weight (len.src ...) for a stock Moses and a feature function, which Moses is built"
+    assert contents(model, "moses", table_and_list) == f"--to moses has {held} with, of 1 tree and 1 weight (jump.far ...)"
 
 
 def test_a_table_of_another_system_is_refused(tmp_path: Path) -> None:

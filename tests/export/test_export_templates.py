@@ -180,7 +180,7 @@ def test_sanitizers_find_nothing_in_c(lists: NBest, tmp_path: Path) -> None:
     _, model = weighed(lists, "+".join(C_TEMPLATES))
     context = Context(plan=plan_of(model))
     export(model, "c", tmp_path / "m.h", context)
-    code = (tmp_path / "m.c").read_text() + c.prefixed(filled("run_lists.c.in", {}), "boostfeat") + MAIN
+    code = (tmp_path / "m.c").read_text() + filled("run_lists.c.in", {}, "boostfeat") + MAIN
     (tmp_path / "all.c").write_text(code)
     command = [
         *("gcc", "-std=c99", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"),

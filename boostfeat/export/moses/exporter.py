@@ -26,10 +26,9 @@ from ...lists.words import concat, positions
 from ...model.model import Model, tree_scores, unit_table
 from ..compiling import CXX, UnitArrays, compiled, pointers
 from ..kinds import tested_features
-from ..target import Check, Context, Exporter
+from ..target import Check, Context, Exporter, filled
 from ..verify import difference
-from .feature_function import filled
-from .writing import TABLE, WEIGHTS, MosesJob, function_weights, linear_value, of_function, write
+from .writing import TABLE, WEIGHTS, MosesJob, function_weights, linear_value, named_parts, write
 
 USES = ("prefix", "static", "phrase_table", "ini", "columns", "binary", "hidden", "plan")
 BAR = " ||| "
@@ -166,7 +165,7 @@ def run_model(folder: Path, prefix: str, nbest: NBest, weights: list[float], pla
     """
     model_file = folder / f"{prefix}.model"
     with tempfile.TemporaryDirectory() as build:
-        driver = filled("moses_run.cpp.in", {"header": f"{prefix}.h", "prefix": prefix})
+        driver = filled("moses/moses_run.cpp.in", {}, prefix)
         library = compiled(driver, Path(build), CXX, target="moses", what="feature function", flags=(f"-I{folder}",))
         out = np.zeros(nbest.n_occurrences)
         texts = UnitArrays.of(nbest.units, nbest.source)
@@ -220,8 +219,9 @@ def carries(model: Model, context: Context) -> str:
     if job.is_plain:
         return f"has {counted(len(model.weights), 'weight')} for a stock Moses"
     parts = job.parts
-    table = f"a phrase table with {counted(len(parts.table.trees), 'tree')} for a stock Moses" if parts.table else ""
-    function = f"a feature function, which Moses is built with, of {of_function(parts.function)}" if parts.function else ""
+    held = parts.table and named_parts(replace(parts.table, weights=job.table_weights.other))
+    table = f"a phrase table with {held or 'inputs of the feature function'} for a stock Moses" if parts.table else ""
+    function = f"a feature function, which Moses is built with, of {named_parts(parts.function)}" if parts.function else ""
     return f"has {' and '.join(filter(None, (table, function)))}"
 
 

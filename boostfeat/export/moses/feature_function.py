@@ -15,8 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from string import Template
 
 from ...core.errors import InputError
 from ...features.plan import Entry, product_name
@@ -28,6 +26,7 @@ from ...model.model import Model
 from ...trees.tree import Tree
 from ..c import check_prefix, number
 from ..kinds import Known
+from ..target import filled
 from ..unit_text import (
     CLASS_TEMPLATES,
     CONTEXT_TEMPLATES,
@@ -267,23 +266,13 @@ def sources(prefix: str) -> dict[str, str]:
     """Texts of the files by name: the class in two files, and the header that it includes. They do not depend on the model."""
     check_prefix(prefix)
     name = class_name(prefix)
-    values = {"name": name, "header": f"{prefix}.h", "prefix": prefix, "macro": prefix.upper()}
     return {
-        f"{name}.h": filled("moses_feature.h.in", values),
-        f"{name}.cpp": filled("moses_feature.cpp.in", values),
-        f"{prefix}.h": model_header(prefix),
+        f"{name}.h": filled("moses/moses_feature.h.in", {"NAME": name}, prefix),
+        f"{name}.cpp": filled("moses/moses_feature.cpp.in", {"NAME": name}, prefix),
+        f"{prefix}.h": filled("moses/moses_model.h.in", {"UNIT_TEXT": c_text()}, prefix),
     }
-
-
-def model_header(prefix: str) -> str:
-    text = c_text().replace("$$", prefix.upper()).replace("$", prefix)
-    return filled("moses_model.h.in", {"prefix": prefix, "macro": prefix.upper(), "unit_text": text})
 
 
 def class_name(prefix: str) -> str:
     """Return the name of the class in C++: ``my_model`` is MyModelTrees."""
     return "".join(part.capitalize() for part in prefix.split("_")) + "Trees"
-
-
-def filled(template: str, values: Mapping[str, object]) -> str:
-    return Template(Path(__file__).with_name(template).read_text()).substitute(values)

@@ -132,20 +132,22 @@ class BinaryTable:
     program: str
     feature: str  # the feature function that reads it
     file: str  # or folder, beside the text
-    command: Callable[[str, str, int], list[str]]  # of the text, the binary table and the number of scores
+    words: str  # of the command, with the text, the table and the number of scores in braces
 
-
-def _compact(text: str, table: str, n_scores: int) -> list[str]:
-    return ["-in", text, "-out", table.removesuffix(".minphr"), "-nscores", str(n_scores)]
-
-
-def _probing(text: str, table: str, n_scores: int) -> list[str]:
-    return ["--input-pt", text, "--output-dir", table, "--num-scores", str(n_scores), "--log-prob"]
+    def command(self, text: str, table: str, n_scores: int) -> list[str]:
+        return [word.format(text=text, table=table.removesuffix(".minphr"), n=n_scores) for word in self.words.split()]
 
 
 BINARY: dict[str, BinaryTable] = {
-    "compact": BinaryTable("processPhraseTableMin", "PhraseDictionaryCompact", "phrase-table.minphr", _compact),
-    "probing": BinaryTable("CreateProbingPT", "ProbingPT", "phrase-table.probing", _probing),
+    "compact": BinaryTable(
+        "processPhraseTableMin", "PhraseDictionaryCompact", "phrase-table.minphr", "-in {text} -out {table} -nscores {n}"
+    ),
+    "probing": BinaryTable(
+        "CreateProbingPT",
+        "ProbingPT",
+        "phrase-table.probing",
+        "--input-pt {text} --output-dir {table} --num-scores {n} --log-prob",
+    ),
 }
 
 

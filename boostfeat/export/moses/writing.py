@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import methodcaller
 from pathlib import Path
-from string import Template
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,10 +30,11 @@ from ...formats.moses.table_files import count_scores
 from ...model.model import Model, tree_scores
 from ..c import PREFIX
 from ..kinds import Known, not_static, tested_features
-from ..target import Context
+from ..target import Context, filled
 from .feature_function import KNOWN, can_compute, class_name, model_text, sources
 from .table_scores import BINARY, EntryFeatures, Scores, Value, augment_table, binary_table, make_binary
 
+Readme: TypeAlias = tuple[str, Mapping[str, object]]  # the kind of README.in, and its parts
 COLUMNS = ("trees", "sum")
 TABLE, WEIGHTS, README = "phrase-table.gz", "weights.sparse", "README.txt"
 FAST = 1  # of gzip's levels: most of the time goes into compression, and scores of ten digits hardly shrink
@@ -223,7 +224,7 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
     parts, ini = job.parts, job.ini
     files: dict[str, str] = {}
     written: list[Path] = []
-    readmes: list[str] = []
+    readmes: list[Readme] = []
     if parts.table is not None:
         written, ini, readme = _write_table(job, out)
         readmes = [readme]
@@ -232,7 +233,7 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
         readmes.append(readme)
         if table:
             context.warn(
-                f"{of_function(parts.function)} of more than the phrase pair: Moses has to be built with the feature function "
+                f"{named_parts(parts.function)} of more than the phrase pair: Moses has to be built with the feature function "
                 f"(see {README}); 'induce --set static-only=yes' learns a model for a stock Moses"
             )
     assert ini is not None  # one of the two has made it
@@ -241,8 +242,8 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
     return [*written, *_write_texts(out, model, files, readmes, build=build)]
 
 
-def of_function(model: Model) -> str:
-    """Name what a table cannot hold, with its first feature."""
+def named_parts(model: Model) -> str:
+    """Count the trees and weights of a part, and name its first feature."""
     n, some = len(model.trees), sorted(model.weights)
     found = [*([counted(n, "tree")] if n else []), *([f"{counted(len(some), 'weight')} ({some[0]} ...)"] if some else [])]
     return " and ".join(found)
@@ -304,7 +305,7 @@ def table_name(model: Model, ini: Ini | None, path: str) -> str:
     return found_tables[0] if found_tables else "TranslationModel0"
 
 
-def _write_table(job: MosesJob, out: Path) -> tuple[list[Path], Ini, str]:
+def _write_table(job: MosesJob, out: Path) -> tuple[list[Path], Ini, Readme]:
     """Write the table's files; return them, the ini that names it, and what to do with it."""
     context, options, plan, ini = job.context, job.context.options, job.plan, job.ini
 
@@ -327,15 +328,15 @@ def _write_table(job: MosesJob, out: Path) -> tuple[list[Path], Ini, str]:
     else:
         new = ini.with_table(plan.producer, n_scores=n_total, path=path, kind=kind, hidden=hidden).with_weights(plan.dense)
     says = {
-        "table": os.path.basename(str(options.phrase_table)),
-        "entries": f"{n_entries:,}",
-        "producer": plan.producer,
-        "n_scores": plan.n_scores,
-        "n_total": n_total,
-        "names": "\n".join(f"  {name}" for name in plan.columns.names),
-        "kept": _kept(ini, plan.dense),
+        "TABLE": os.path.basename(str(options.phrase_table)),
+        "ENTRIES": f"{n_entries:,}",
+        "PRODUCER": plan.producer,
+        "N_SCORES": plan.n_scores,
+        "N_TOTAL": n_total,
+        "NAMES": "\n".join(f"  {name}" for name in plan.columns.names),
+        "KEPT": _kept(ini, plan.dense),
     }
-    return [out / TABLE, *made], new, _readme("moses_table.readme.in", says)
+    return [out / TABLE, *made], new, ("table", says)
 
 
 def _by_hand(kind: str, folder: Path, n_scores: int) -> str:
@@ -372,17 +373,12 @@ def _ini_files(ini: Ini, sparse: dict[str, float], folder: Path, *, is_whole: bo
     return {name: ini.with_weight_file(str(folder / WEIGHTS)).text, WEIGHTS: weights}
 
 
-def _readme(template: str, says: Mapping[str, object]) -> str:
-    """Its text, but for what all have in common."""
-    return Template(Path(__file__).with_name(template).read_text()).safe_substitute(says)
-
-
-def _write_texts(out: Path, model: Model, files: dict[str, str], readmes: Iterable[str], *, build: str = "") -> list[Path]:
+def _write_texts(out: Path, model: Model, files: dict[str, str], readmes: Iterable[Readme], *, build: str = "") -> list[Path]:
     """Write these files, and a README that begins with whether Moses has to be built anew (``build``: with what)."""
     listed = "\n".join(f"  {name}: {_WHAT[name]}" for name in files if name in _WHAT)
     use = "Use the moses.ini here" if "moses.ini" in files else "Put the lines of moses.ini.lines into your moses.ini"
     begin = f"Moses has to be rebuilt, with {build}: see below." if build else "A stock Moses will do: no rebuilding is needed."
-    texts = [Template(readme).substitute(files=listed, use=use) for readme in readmes]
+    texts = [filled(f"moses/moses_{of}.readme.in", {**says, "FILES": listed, "USE": use}) for of, says in readmes]
     for name, content in (files | {README: "\n\n".join([f"{begin}\n{model.signature}", *texts])}).items():
         (out / name).write_text(content)
     return [out / name for name in (*files, README)]
@@ -405,8 +401,7 @@ def _write_weights(job: MosesJob, out: Path) -> list[Path]:
     dense = weights.in_ini(ini)
     new = ini_lines(None, dense) if ini is None else ini.with_weights(dense)
     files = _ini_files(new, weights.sparse, job.context.target or out, is_whole=ini is not None)
-    readme = _readme("moses_weights.readme.in", {"kept": _kept(ini, dense)})
-    return _write_texts(out, job.model, files, [readme])
+    return _write_texts(out, job.model, files, [("weights", {"KEPT": _kept(ini, dense)})])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -419,7 +414,7 @@ def function_weights(model: Model, columns: str) -> list[float]:
     return [1.0] if columns == "sum" else [*(tree.weight for tree in model.trees), *[1.0] * bool(model.weights)]
 
 
-def _feature_files(job: MosesJob, model: Model, out: Path, ini: Ini | None) -> tuple[dict[str, str], Ini, str]:
+def _feature_files(job: MosesJob, model: Model, out: Path, ini: Ini | None) -> tuple[dict[str, str], Ini, Readme]:
     """Return the sources by name, the ini with the feature function, and what to do with them.
 
     Where there is a table, the ini is that of the table and has all weights of Moses' own features.
@@ -438,10 +433,10 @@ def _feature_files(job: MosesJob, model: Model, out: Path, ini: Ini | None) -> t
     last = ["linear weights of features that Moses does not have"] if model.weights else []
     what = ["all trees and weights, summed"] if columns == "sum" else [*(tree.name for tree in model.trees), *last]
     says = {
-        "name": name,
-        "header": f"{prefix}.h",
-        "model": model_file,
-        "values": "\n".join(f"  {line}" for line in what),
-        "kept": _kept(ini, dense) if job.parts.table is None else "",
+        "NAME": name,
+        "HEADER": f"{prefix}.h",
+        "MODEL": model_file,
+        "VALUES": "\n".join(f"  {line}" for line in what),
+        "KEPT": _kept(ini, dense) if job.parts.table is None else "",
     }
-    return texts, new, _readme("moses_feature.readme.in", says)
+    return texts, new, ("feature", says)

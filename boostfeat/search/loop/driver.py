@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
+from ...boosting.record import as_read
 from ...core.errors import InputError, clip_json, counted, refuse_newer
 from ...core.files import digest_lines, only_writer
 from ...core.options import check, option
@@ -93,9 +93,7 @@ class LoopFolder:
 
     def open(self, made_from: Mapping[str, Any], *, resume: bool, force: bool) -> None:
         """Make the folder, or check that what is there belongs to the same run; ``force`` removes it."""
-        made_from = json.loads(
-            json.dumps({**made_from, "version": __version__})
-        )  # tuples become lists, as they are when read back
+        made_from = as_read({**made_from, "version": __version__})
         config = read_json(self.path / "config.json")
         if isinstance(config, dict):
             refuse_newer(str(self.path), config.get("boostfeat"), "loop", VERSION)
