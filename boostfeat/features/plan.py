@@ -23,7 +23,7 @@ from ..core.strict_json import parse_json, typed
 from ..core.text import is_whole
 from .registry import GIVEN
 from .resources import Clusters, Posterior, Resources
-from .templates import N_CLASSES, ON_REQUEST, SETS, TEMPLATES
+from .templates import BY_ITSELF, N_CLASSES, ON_REQUEST, SETS, TEMPLATES
 
 if TYPE_CHECKING:
     from .registry import Template
@@ -128,8 +128,8 @@ class FeaturePlan:
     ) -> FeaturePlan:
         """``what``: names of sets or templates with commas or plus signs between them, or a TOML file.
 
-        A set leaves out templates that read a phrase table or a bitext where there is none; ``say`` hears which. Nobody
-        hears of those that a bitext teaches.
+        A set leaves out templates that take a phrase table or a bitext where there is none; ``say`` hears which, but of sets
+        that ``induce`` takes by itself.
         """
         registry, resources = TEMPLATES if registry is None else registry, resources or Resources()
         if what.endswith(".toml"):
@@ -144,13 +144,13 @@ class FeaturePlan:
             if name not in SETS:
                 raise unknown_name("set of templates", name, SETS)
             for member in SETS[name]:
-                if registry[member].bitext_teaches and not resources.has("bitext"):
-                    continue
-                lacking = [GIVEN[what] for what in ON_REQUEST if what in registry[member].reads and not resources.has(what)]
-                if lacking:
+                needed = (*registry[member].reads, *(["bitext"] if registry[member].bitext_teaches else []))
+                lacking = [GIVEN[what] for what in ON_REQUEST if what in needed and not resources.has(what)]
+                if lacking and name not in BY_ITSELF:
                     say(f"{name} is without {member}, which takes {lacking[0]}")
-                else:
-                    entries[member] = replace(_entry(member, {}, common, registry, where), optional=True)
+                if lacking:
+                    continue
+                entries[member] = replace(_entry(member, {}, common, registry, where), optional=True)
         for name, options in asked.templates.items():
             entries[name] = _entry(name, options, common, registry, where)
         return cls(

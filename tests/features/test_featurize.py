@@ -257,7 +257,8 @@ def test_bad_input(boostfeat, stores, bad, tmp_path, arguments, message):
 def test_a_set_says_what_it_is_without(boostfeat, stores, tmp_path):
     _, _, err = boostfeat("featurize", stores / "test.nbest", "--templates", "large", "-o", tmp_path / "out.nbest")
     assert "boostfeat: large is without phrase_count, which takes --phrase-table FILE\n" in err
-    assert "boostfeat: large is without lexical_weight, which takes --bitext SOURCE TARGET\n" in err
+    for name in ("lexical_weight", "morpheme_weight"):
+        assert f"boostfeat: large is without {name}, which takes --bitext SOURCE TARGET\n" in err
 
 
 def test_a_list_that_lacks_alignments(boostfeat, tmp_path):

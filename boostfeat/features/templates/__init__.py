@@ -15,7 +15,7 @@ TEMPLATES: dict[str, Template] = {
     if isinstance(found, Template) and found.compute.__module__ == module.__name__
 }
 
-# What induce takes by itself for lists of words: those that were measured (examples/trials.md)
+# For lists of words: those that were measured (examples/trials.md)
 _BASIC = (
     *("word", "frequency", "place", "repeat", "slot", "source_words", "agreement", "mbr", "hypothesis"),
     *("model1", "model1_bitext", "model1_inverse", "expected_length", "un", "bi"),
@@ -34,7 +34,7 @@ SETS: dict[str, tuple[str, ...]] = {
     "sparse": _SPARSE,
     "sparse-static": _SPARSE[:8],  # of the phrase pair: a table can hold them
     "classes": ("al", "bi", "cx", *_CLASSES),  # a third of the features of sparse
-    "phrases": (*_SPARSE, *_CLASSES, "model1", "model1_bitext"),  # what induce takes by itself for lists of phrases
+    "phrases": (*_SPARSE, *_CLASSES, "model1", "model1_bitext"),
     "neighbours": ("previous", "following", "neighbour_sizes"),
     "consensus": ("agreement", "support", "mbr"),
     "words-basic": _BASIC,
@@ -43,5 +43,6 @@ SETS: dict[str, tuple[str, ...]] = {
     "g13": ("pt", "al", "del", "ro"),  # [G13 4.1]: PT, AL, LO
     "emr13": ("id", "shape", "un", "cu"),  # [EMR13 4.2]
 }
+BY_ITSELF = ("phrases", "words-basic")  # sets that induce takes by itself
 N_CLASSES = dict.fromkeys(_CLASSES, 32)  # word classes of templates; others have 16
 ON_REQUEST = ("phrase table", "bitext")  # a set leaves out templates that read these where they are not given
