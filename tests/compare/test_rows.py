@@ -152,13 +152,6 @@ def test_whole_rows(run):
     check_golden(rows, Path(__file__).parent / "rows.json", rel=1e-3)
 
 
-def test_rows_that_are_one_run_are_named(run):
-    found = {row["name"]: row.get("same_as") for row in json.loads((run / "results.json").read_text())}
-    names = SYSTEMS.split(",")
-    assert found == {**dict.fromkeys(names), names[2]: names[1]}  # no list is longer than k
-    assert f"- {names[2]} and {names[1]} are one run\n" in (run / "table.md").read_text()
-
-
 def test_the_command_takes_several_test_lists_and_goes_on(boostfeat, lists, run):
     tests = [part for which in ("test", "test2") for part in ("--test", lists[which])]
     code, out, err = boostfeat(
