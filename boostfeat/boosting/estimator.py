@@ -100,7 +100,7 @@ class BoostReranker(BaseEstimator):
         y: Any = None,
         group: Sequence[int] | None = None,
         select: Any = None,
-        callbacks: Sequence[RoundCallback] = (),
+        callbacks: Sequence[RoundCallback] | None = (),
         *,
         init: Model | None = None,
         allow_missing: bool = False,
@@ -128,6 +128,8 @@ class BoostReranker(BaseEstimator):
             check_name(quality := self.gain or QUALITY)
             changes |= {"gain": quality}
         dev = self._lists(X, y, group, reset=True)
+        if select is not None and not isinstance(select, tuple | NBest):
+            raise TypeError(f"select: expected an NBest or (X, y, group), found {type(select).__name__}")
         held_out = self._lists(*(select if isinstance(select, tuple) else (select,)), where="select")
         if held_out is not None:
             both = {"X": dev, "select": held_out}
@@ -135,7 +137,8 @@ class BoostReranker(BaseEstimator):
                 warnings.warn(str(line), stacklevel=2)
 
         def after_round(row: Mapping[str, Any], model: Model) -> bool:
-            return any([callback(row["round"], row, model) is True for callback in callbacks])
+            results = [callback(row["round"], row, model) for callback in callbacks or ()]
+            return any(isinstance(result, bool | np.bool_) and result for result in results)
 
         self.model_ = induce(
             dev,

@@ -102,9 +102,10 @@ def parse_systems(text: str | None, registry: Mapping[str, Template] = TEMPLATES
 
 def _system(name: str, registry: Mapping[str, Template]) -> System:
     head, *settings = (part if "=" in part else part.lower() for part in name.split(":"))
-    system = {known.lower(): own for known, own in SYSTEMS.items()}.get(head)
+    known = {name.lower(): own for name, own in SYSTEMS.items()}
+    system = known.get(head, known.get(f"base-{head}"))
     if system is None:
-        feature_set, slash, method = head.partition("/")
+        feature_set, slash, method = (f"{BASE}/{head}" if head in METHODS else head).partition("/")
         if not slash:
             raise InputError(
                 f"unknown system {name!r}: expected one of {', '.join(SYSTEMS)}, or [features/]method[:recipe, leaves, preset "

@@ -88,7 +88,7 @@ def detect(path: str | Path) -> str:
         if is_format(text):
             return name
     found = clip(text.strip().split("\n", 1)[0].rstrip())
-    is_table = {".csv", ".tsv"} & {*Path(path).suffixes}
+    is_table = {".csv", ".tsv"} & {*Path(path).suffixes} or text.lstrip()[:2] in ('{"', "[{")
     by_name = f"name it by --format (references: -r{TABLES}); formats: " + ", ".join(READERS)
     fix = "a table needs --group COLUMN and --text COLUMN; name them" if is_table else by_name
     raise FormatError(str(path), expected="an n-best list in a known format", found=found, fix=fix)

@@ -42,9 +42,21 @@ def read(path: str | Path | Sequence[str | Path], options: ReadOptions) -> NBest
 
 def lists_of(rows: Any, columns: TableColumns, lower_is_better: Sequence[str]) -> NBest:
     """Return the lists of a frame of pandas, polars or Arrow, or of dictionaries."""
-    is_frame = not isinstance(rows, list)
-    table = nw.from_native(rows, eager_only=True).to_dict(as_series=False) if is_frame else table_of_objects(rows)
+    if isinstance(rows, list):
+        table = {name: [*map(_plain, cells)] for name, cells in table_of_objects(rows).items()}
+    elif isinstance(frame := nw.from_native(rows, pass_through=True), nw.DataFrame):
+        table = frame.to_dict(as_series=False)
+    else:
+        raise InputError(
+            f"frame: expected one of pandas or polars (collected), or an Arrow table, found {type(rows).__name__}; "
+            "from_records takes dictionaries, import_lists files"
+        )
     return join_qualities(lists_of_table(table, columns, ReadOptions(), "table"), (), lower_is_better)
+
+
+def _plain(cell: Any) -> Any:
+    """Return a number of numpy, or a tensor of one, as Python has it."""
+    return cell.item() if getattr(cell, "shape", None) == () else cell
 
 
 def lists_of_table(table: Table, columns: TableColumns, options: ReadOptions, where: str) -> NBest:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import csv
 from array import array
 from dataclasses import dataclass
+from decimal import Decimal
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,9 @@ def parse_table(raw: bytes, path: str, *, is_quoted: bool = False) -> Table:
         return table_of_objects(_json_rows(decode(raw, path), path))
     if raw.startswith((b"PAR1", b"ARROW1", b"FEA1")):
         return _of_arrow(raw, path)
-    is_csv = ".csv" in Path(path).suffixes
-    return _of_lines(decode(raw, path), path, delimiter="," if is_csv else "\t", is_quoted=is_csv or is_quoted)
+    text = decode(raw, path)
+    is_csv = ".csv" in Path(path).suffixes or (is_quoted and "\t" not in text.partition("\n")[0])
+    return _of_lines(text, path, delimiter="," if is_csv else "\t", is_quoted=is_csv or is_quoted)
 
 
 def _of_arrow(raw: bytes, path: str) -> Table:
@@ -177,7 +179,7 @@ def read_rows(path: str) -> tuple[I64, F64]:
 
 def number_of(cell: Any) -> float | None:
     """Return the finite number of a cell or its text; None where it is something else."""
-    if isinstance(cell, bool) or not isinstance(cell, int | float | str) or (isinstance(cell, str) and "_" in cell):
+    if isinstance(cell, bool) or not isinstance(cell, int | float | str | Decimal) or (isinstance(cell, str) and "_" in cell):
         return None
     try:
         value = float(cell)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Set
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from itertools import filterfalse
 from math import isfinite
 from pathlib import Path
@@ -124,6 +125,10 @@ class Model:
         known = set(nbest.global_names) | set(nbest.sparse_names.to_pylist())
         lacking = {name for name in filterfalse(made.__contains__, self.weights) if name not in known and self.weights[name]}
         return sorted(lacking | (self._tested - known - made))
+
+    def explain(self, nbest: NBest, *, sentence: int | None = None, **how: Any) -> Any:
+        """Say why the model chose as it did, as BoostReranker.explain does; features that lists lack count as 0."""
+        return import_module("boostfeat.rerank.explanation").explain_lists(self, nbest, sentence, **how)
 
     @cached_property
     def effects(self) -> dict[str, float]:

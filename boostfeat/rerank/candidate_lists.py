@@ -13,7 +13,7 @@ from ..formats.bridges import from_openai, from_vllm
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest, SparseRows
 from ..lists.tokens import DECODER_SCORE, FIRST, PIECES, RANK, WORDS, TokenBuilder, TokenHyp
-from .plain import checked_candidate, decoder_score, words_of_text
+from .plain import check_several, checked_candidate, decoder_score, words_of_text
 
 SCORES = (DECODER_SCORE, "score")  # features that readers make of the decoder's score
 COMPUTED = {RANK, FIRST, WORDS, PIECES, *SCORES}  # features that readers make of texts and their order
@@ -22,6 +22,8 @@ COMPUTED = {RANK, FIRST, WORDS, PIECES, *SCORES}  # features that readers make o
 def list_of_objects(candidates: Any, source: str) -> NBest | None:
     """Return the list of an answer of a server, or of vLLM's outputs; None for anything else."""
     sources = [source] if source else None
+    if isinstance(candidates, Sequence) and len(candidates) == 1 and hasattr(candidates[0], "outputs"):
+        candidates = candidates[0]  # as generate() of one prompt gives it
     if hasattr(candidates, "choices") or (isinstance(candidates, Mapping) and {"choices", "response"} & candidates.keys()):
         return from_openai([candidates], sources=sources)
     if hasattr(candidates, "outputs"):
@@ -33,6 +35,7 @@ def list_of_objects(candidates: Any, source: str) -> NBest | None:
 
 def as_dictionaries(candidates: Sequence[Any]) -> list[dict[str, Any]]:
     """Return candidates as dictionaries: texts, (text, score) and (text, features) are some too."""
+    check_several(candidates)
     return [dict(checked_candidate(_named(each), f"candidates[{k}]")) for k, each in enumerate(candidates)]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ..core import html
 from ..core.arrays import F64, I64
 from ..core.errors import InputError
+from ..features.feature_maker import FeatureMaker
 from ..features.groups import feature_kinds
 from ..lists.choices import best_choice, decoder_choice, texts
 from ..lists.nbest import NBest
@@ -47,6 +48,12 @@ def list_of(nbest: NBest, sentence: int) -> NBest:
     if not len(place):
         raise InputError(f"sentence {sentence}: there is no list of this id; see NBest.ids or 'boostfeat info'")
     return nbest.take(place)
+
+
+def explain_lists(model: Model, nbest: NBest, sentence: int | None, **how: Any) -> Explanation:
+    """Explain the choices from raw lists, or that from the list of a sentence, by its id."""
+    lists = nbest if sentence is None else list_of(nbest, sentence)
+    return explain(model, FeatureMaker().for_model(lists, model), one=sentence is not None, **how)
 
 
 def explain(

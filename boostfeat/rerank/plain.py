@@ -5,7 +5,7 @@ Only the standard library and the templates' own functions are used, so that the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from math import exp, log
@@ -44,8 +44,8 @@ class MissingFeatureError(CandidateError):
     """Candidates that lack features of the model."""
 
     def __init__(self, features: Sequence[str]) -> None:
-        more = f" and {len(features) - 1} more" if features[1:] else ""
-        super().__init__(f"candidates: expected the model's feature {features[0]!r}{more}, found none; give it to all of them")
+        names = ", ".join(map(repr, features[:9])) + (f" and {len(features) - 9} more" if features[9:] else "")
+        super().__init__(f"candidates: expected numbers for {names}, which the model reads, found none; give them to all")
         self.features = features
 
 
@@ -130,6 +130,7 @@ class PlainModel:
         """Check candidates, and prepare what templates read of them."""
         if not sentence and (reader := next((t.name for t in self.templates if "sentence" in t.arguments), None)):
             raise CandidateError(f"source: template {reader!r} of the model reads the source sentence; give it")
+        check_several(candidates)
         given = [checked_candidate(candidate, f"candidates[{k}]") for k, candidate in enumerate(candidates)]
         if self.data["trees"] and self.data["level"] == "local" and not all("units" in each for each in given):
             raise CandidateError("candidates: the trees of the model look at units (phrases, or words); give them")
@@ -412,6 +413,12 @@ def words_of_text(text: str) -> list[str]:
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
+
+
+def check_several(candidates: Any) -> None:
+    """Refuse one candidate in place of a list: its characters or keys would be taken for candidates."""
+    if isinstance(candidates, str | bytes | Mapping) or not isinstance(candidates, Iterable):
+        raise CandidateError(f"candidates: expected a list of them, found {candidates!r:.60}; put them into a list")
 
 
 def checked_candidate(candidate: Any, where: str) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import chain, filterfalse, repeat
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 from warnings import warn
@@ -14,7 +14,7 @@ from warnings import warn
 import numpy as np
 
 from ..core.arrays import F64
-from ..core.errors import InputError, clip, unknown_name
+from ..core.errors import InputError, clip, counted, unknown_name
 from ..features.feature_maker import FeatureMaker, has_features, plan_of
 from ..features.plan import FeaturePlan
 from ..features.registry import Template
@@ -179,9 +179,11 @@ class Reranker:
 
     def choose_many(self, lists: Iterable[Candidates] | NBest, sources: Iterable[str] = ()) -> list[int]:
         """Return the position of the best candidate of each list; sources are in the same order, or left out."""
-        if isinstance(lists, NBest):
-            lists = [lists[s : s + 1] for s in range(len(lists))]
-        return [self.choose(own, source) for own, source in zip(lists, chain(sources, repeat("")), strict=False)]
+        lists = [lists[s : s + 1] for s in range(len(lists))] if isinstance(lists, NBest) else [*lists]
+        given = [sources] if isinstance(sources, str) else [*sources]
+        if given and len(given) != len(lists):
+            raise InputError(f"sources: expected one for each of {counted(len(lists), 'list')}, found {len(given)}; align them")
+        return [*map(self.choose, lists, given or [""] * len(lists))]
 
     def decide(self, candidates: Candidates, source: str = "") -> Decided:
         """Return the choice, how probable it is that it is the best, and its margin over the decoder's."""

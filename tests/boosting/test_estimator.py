@@ -86,6 +86,7 @@ def test_fit_returns_self_and_leaves_parameters_alone(fitted):
     learnt = {name for name in vars(reranker) if name not in before}
     assert learnt == {"model_", "history_", "n_trees_", "n_features_in_", "feature_names_in_"}
     assert not vars(clone(reranker)).keys() - before.keys()
+    assert list(fitted.feature_names_in_) == list(DEV.global_names)
 
 
 def test_fit_idempotent_and_fit_check_is_fitted(fitted):
@@ -96,11 +97,6 @@ def test_fit_idempotent_and_fit_check_is_fitted(fitted):
 @pytest.mark.parametrize("state", [None, np.int64(7), np.random.default_rng(1), np.random.RandomState(1)])
 def test_seeds_are_those_of_scikit_learn(state):
     assert clone(SMALL).set_params(random_state=state, rounds=0).fit(DEV).n_trees_ == 0
-
-
-def test_n_features_in(fitted):
-    assert list(fitted.feature_names_in_) == list(DEV.global_names)
-    assert fitted.n_features_in_ == len(DEV.global_names)
 
 
 def test_dict_unchanged_and_score_takes_y(fitted):
@@ -129,6 +125,7 @@ def test_estimators_pickle_and_readonly_memmap(fitted, tmp_path):
     [
         (lambda r: r.fit("dev.nbest"), TypeError, r"X: expected lists \(NBest\) or a matrix, found a name; boostfeat.read_store\('dev.nbest'\) opens it"),
         (lambda r: r.fit(DEV, select="x"), TypeError, "select: expected lists"),
+        (lambda r: r.fit(ROWS, GOOD, SIZES, select=ROWS), TypeError, r"select: expected an NBest or \(X, y, group\), found ndarray"),
         (lambda r: r.fit(ROWS), TypeError, "y: expected the quality of each row of X, found None"),
         (lambda r: r.fit(ROWS, GOOD), ValueError, "group: expected sizes of lists, whole numbers that add up to the 300 rows of X, found None"),
         (lambda r: r.fit(ROWS, GOOD, [10, 20]), ValueError, "found a sum of 30"),
@@ -227,6 +224,7 @@ def test_choices_are_explained(fitted):
     assert sum(u["linear"] + u["trees"] for u in reasons["units"]) == pytest.approx(reasons["difference"])
     assert reasons["features"][0]["name"] in reasons._repr_html_()
     assert fitted.explain(OTHER)["sentences"] == 20
+    assert fitted.model_.explain(OTHER, sentence=sentence, hyp=2, against=5) == reasons
     with pytest.raises(InputError, match="sentence 99: there is no list of this id"):
         fitted.explain(OTHER, sentence=99)
 
@@ -239,10 +237,10 @@ def test_callbacks_see_every_round_and_may_end_the_run():
         seen.append(m)
 
     small = clone(SMALL).set_params(rule="all")
-    reranker = clone(small).set_params(rounds=9).fit(DEV, callbacks=[keep, lambda m, row, model: m == 3])
+    reranker = clone(small).set_params(rounds=9).fit(DEV, callbacks=[keep, lambda m, row, model: np.bool_(m == 3)])
     assert seen == [0, 1, 2, 3]
     assert (reranker.n_trees_, len(reranker.history_)) == (3, 4)
-    assert reranker.model_.trees == clone(small).set_params(rounds=3).fit(DEV).model_.trees
+    assert reranker.model_.trees == clone(small).set_params(rounds=3).fit(DEV, callbacks=None).model_.trees
     chosen = clone(SMALL).set_params(rounds=9).fit(DEV, select=OTHER, callbacks=[lambda m, row, model: m == 2])
     assert [row["round"] for row in chosen.history_] == [0, 1, 2]
 

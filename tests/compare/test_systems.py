@@ -40,6 +40,7 @@ from boostfeat.tuners import tuner_class
             ["base-PRO", "linear", "large/pro:l2=2", "base/boost-local:fast"],
         ),
         ("boost-local, base-PRO,boost-local", ["boost-local", "base-PRO"]),
+        ("PRO,Mira,Mert", ["base-PRO", "mira", "base-MERT"]),
         ("base/mira", [*DEFAULT, "base/mira"]),
         ("base-PRO,base/boost-global:affine", ["base-PRO", "base/boost-global:affine"]),
     ],

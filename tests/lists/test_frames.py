@@ -28,12 +28,14 @@ NAMED: dict[str, Any] = {"group": "prompt", "text": "answer", "features": ["lp",
 FLAGS = ["--group", "prompt", "--text", "answer", "--features", "lp,length", "--quality", "reward"]
 
 
-@pytest.mark.parametrize(
-    "frame", [pd.DataFrame, pl.DataFrame, pa.Table.from_pylist, iter], ids=["pandas", "polars", "arrow", "rows"]
-)
+def numbers_of_numpy(rows: list[dict[str, Any]]) -> Any:
+    return (row | {"lp": np.float32(row["lp"]), "length": np.int64(row["length"])} for row in rows)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.Table.from_pylist, iter, numbers_of_numpy])
 def test_frames_and_records(frame: Callable[[Any], Any]) -> None:
     """Rows of a group are a list wherever they stand; the other columns are told."""
-    make = NBest.from_records if frame is iter else NBest.from_frame
+    make = NBest.from_records if frame in (iter, numbers_of_numpy) else NBest.from_frame
     with pytest.warns(UserWarning, match="columns that are not read: by$"):
         nbest = make(frame(ROWS), **NAMED, source="prompt", refs="refs")
     assert nbest.text.to_pylist() == ['he "is" here', "", "no"]
@@ -56,6 +58,7 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "a.feather": lambda path: pd.DataFrame(ROWS).to_feather(path),
     "a.csv": lambda path: write_csv(path, ","),
     "a.csv.gz": lambda path: write_csv(path, ","),
+    "a.txt.gz": lambda path: write_csv(path, ","),  # told by its header
     "a.tsv": lambda path: write_csv(path, "\t"),
     "a.jsonl": lambda path: path.write_text("".join(json.dumps(row) + "\n" for row in ROWS)),
     "a.jsonl.zst": lambda path: path.write_bytes(zstandard.compress("".join(json.dumps(r) + "\n" for r in ROWS).encode())),
@@ -80,6 +83,9 @@ def test_a_table_without_its_columns_is_told_what_to_name(tmp_path: Path) -> Non
     with pytest.raises(InputError, match=r"found 'prompt,answer.*; a table needs --group COLUMN and --text COLUMN; name them$"):
         import_lists(tmp_path / "a.csv")
     (tmp_path / "list").write_text("0 ||| a ||| x= 1 ||| 1\n")
+    for frame in (pl.LazyFrame(ROWS), str(tmp_path / "a.csv")):
+        with pytest.raises(InputError, match=r"frame: expected one of pandas or polars .*, found (LazyFrame|str); "):
+            NBest.from_frame(frame, **NAMED)
     with pytest.raises(InputError, match="--quality reward: expected NAME=FILE, found no name or no file"):
         import_lists(tmp_path / "list", quality="reward")
 

@@ -41,8 +41,8 @@ def test_scores_by_hand():
         ({"text": "a", "units": [{"src": [1, 0]}]}, "candidates[0].units[0].src: expected [start, end] in words, half-open, found [1, 0]"),
         ({"text": "a", "units": [{}, {"tgt": [0]}]}, "candidates[0].units[1].tgt: expected [start, end] in words, half-open, found [0]"),
         ({"text": "a", "units": [{"src": [0, 2**31]}]}, "candidates[0].units[0].src: expected [start, end] in words, half-open, found [0, 2147483648]"),
-        ({"text": "a", "features": {}}, "candidates: expected the model's feature 'a' and 1 more, found none; give it to all of them"),
-        ({"text": "a", "features": {"a": 1}}, "candidates: expected the model's feature 'b', found none; give it to all of them"),
+        ({"text": "a", "features": {}}, "candidates: expected numbers for 'a', 'b', which the model reads, found none; give them to all"),
+        ({"text": "a", "features": {"a": 1}}, "candidates: expected numbers for 'b', which the model reads, found none; give them to all"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said(candidate, message):
@@ -58,5 +58,10 @@ def test_the_best_is_chosen_and_the_first_of_equals():
     assert np.array_equal(reranker.scores(given), [1.0, 3.0, 3.0, 2.0])
     with pytest.raises(InputError, match="candidates: expected at least one, found none"):
         reranker.choose([])
+    for one in ("a b", {"text": "a"}, {"error": "busy"}, None):  # whose characters or keys are no candidates
+        with pytest.raises(InputError, match="candidates: expected a list of them, found "):
+            reranker.choose(one)
+    with pytest.raises(InputError, match="sources: expected one for each of 2 lists, found 1; align them"):
+        reranker.choose_many([given, given], ["x"])
     with pytest.raises(InputError, match=r"Reranker: expected a model, found 'm\.json'; Reranker\.load"):
         Reranker("m.json")

@@ -113,12 +113,15 @@ def learnt(nbest: NBest) -> BoostReranker:
     return BoostReranker("fast", "words-basic", gain="r", metric="r", rounds=3).fit(nbest)
 
 
-@pytest.mark.parametrize("name", [*KINDS, "outputs_of_vllm", "samples_of_vllm"])
+VLLM = {"outputs_of_vllm": lambda own: own, "samples_of_vllm": lambda own: own.outputs, "generate_of_vllm": lambda own: [own]}
+
+
+@pytest.mark.parametrize("name", [*KINDS, *VLLM])
 def test_programs_decide_as_the_command_line(name: str, boostfeat: Any, tmp_path: Path) -> None:
     dev, test = samples(1), samples(2, 20)
-    if name.endswith("vllm"):
+    if name in VLLM:
         nbest, lists = (from_vllm(map(request, own), quality={"r": rewards(own)}) for own in (dev, test))
-        candidates = [request(own) if name == "outputs_of_vllm" else request(own).outputs for own in test]
+        candidates = [VLLM[name](request(own)) for own in test]
     else:
         nbest, lists = (imported(boostfeat, name, own, tmp_path) for own in (dev, test))
         candidates = [KINDS[name][0](own) for own in test]
@@ -184,7 +187,7 @@ def test_reports_of_drift(boostfeat: Any, tmp_path: Path) -> None:
 
 def test_what_is_missing_is_named() -> None:
     reranker = Reranker(Model({"lp": 1.0, "Rank": -0.1}))
-    with pytest.raises(InputError, match="expected the model's feature 'lp', found none"):
+    with pytest.raises(InputError, match="expected numbers for 'lp', which the model reads, found none"):
         reranker.decide(["a b", "b"])
     assert reranker.decide([("a b", {"lp": 0.0}), ("b", {"lp": 0.05})]).index == 0
     assert reranker.decide([("a b", {"lp": 0.0}), ("b", {"lp": 0.2})]).index == 1
