@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,15 +59,3 @@ def _compare(found: Any, expected: Any, at: str, rel: float) -> None:
         assert found == pytest.approx(expected, rel=rel, abs=1e-9), at
     else:
         assert (type(found), found) == (type(expected), expected), at
-
-
-def damages(text: str, places: Callable[[int], tuple[int, ...]], numbers: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """(what is done, the text then): lines twice, a character less, numbers at some of n places that are none or others."""
-    lines = text.splitlines(keepends=True)
-    yield "the first line twice", lines[0] + text
-    yield "the last line twice", text + lines[-1]
-    yield "without the last character", text.rstrip("\n")[:-1]
-    found = list(re.finditer(r"-?\d+\.?\d*", text))
-    for k in dict.fromkeys(places(len(found))) if found else ():
-        for new in numbers:
-            yield f"number {k} made {new}", text[: found[k].start()] + new + text[found[k].end() :]

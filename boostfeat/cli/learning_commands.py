@@ -60,11 +60,7 @@ class LearningFlags(ModelFlags, OutputFlags):
     output: str = option(REQUIRED, "Model to write", short="o", metavar="MODEL", group=FILES)
     select: str | None = option(None, "Held-out list that chooses the epoch, never learned from", metavar="LIST", group=FILES)
     templates: str | None = option(
-        None,
-        "Sets or templates (A+B), or FILE.toml; kept in the model",
-        metavar="NAMES",
-        group=LEARNING,
-        without="graph_plan",
+        None, "Sets or templates (A+B), or FILE.toml; kept in the model", metavar="NAMES", group=LEARNING, without="graph_plan"
     )
     graphs: GraphOptions = field(default_factory=GraphOptions)
     engine: str = option("local", "Where fits run: local, or dask for a cluster", choices=("local", "dask"), group=GRAPHS)

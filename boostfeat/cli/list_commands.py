@@ -19,7 +19,7 @@ from ..features.plan import parse_products
 from ..features.registry import GIVEN, STATES
 from ..features.resources import ResourceFiles
 from ..formats import write
-from ..formats.importing import Corpus, import_corpus, import_parts, read_other, read_tokens, table_columns
+from ..formats.importing import Corpus, import_corpus, import_parts, of_table, read_other, read_tokens
 from ..formats.moses.ini import read_weights
 from ..lists.absent import HELP as ABSENT
 from ..lists.absent import WAYS
@@ -31,7 +31,7 @@ from ..lists.nbest import NBest
 from ..lists.pieces import SUBWORDS
 from ..lists.quality import default_metric, join_qualities
 from ..lists.store import parts_of, read_store, write_store
-from ..lists.tables import read_numbers, split_spec
+from ..lists.tables import name_and_file, read_numbers, split_spec
 from ..metrics.metric import figure, shown, tokenizer
 from ..model.model import Model
 from ..search.graphs.graph_files import is_graph
@@ -71,11 +71,7 @@ class ImportFlags(QualityFlags):
         (), "Output of one system, one line per sentence, instead of lists; repeatable", metavar="NAME=FILE", group=FILES
     )
     ref: Sequence[str] = option(
-        (),
-        "References, one sentence per line; repeatable, or 'ref.*'",
-        short="r",
-        metavar="FILE",
-        group=FILES,
+        (), "References, one sentence per line; repeatable, or 'ref.*'", short="r", metavar="FILE", group=FILES
     )
     source: str | None = option(None, "Source sentences, one per line", short="s", metavar="FILE", group=FILES)
     format: str = option("auto", "Format of the lists; auto looks at the content", group=FILES)
@@ -128,12 +124,10 @@ def import_(o: ImportFlags) -> None:
     how: dict[str, Any] = {name: getattr(o, name) for name in named}
     weights = _graph_weights(o, list(o.weights)) if o.weights else None
     corpus = Corpus(o.files, o.ref, o.source, o.format, o.first, o.system, o.tokenize, o.missing)
-    columns = table_columns(corpus, o.group, o.text, o.features or (), o.quality)
+    corpus, columns, of_files = of_table(corpus, o.group, o.text, o.features or (), o.quality)
     how |= {"weights": weights, "names": core_names(o.names), "columns": columns}
     options = ReadOptions(n=o.lines, scores=tuple(o.scores), warn=o.say, **how)
-    corpus = corpus if columns is None else corpus.of_table(columns)
     with o.reading("importing"):
-        of_files = [spec for spec in o.quality if columns is None or spec not in columns.quality]
         if is_folder_name(o.output):
             if of_files:
                 raise InputError(
@@ -293,7 +287,7 @@ def join(o: JoinFlags) -> None:
     before = lists.global_names
     with o.reading("joining"):
         for put, read, specs in work:
-            for name, spec in map(_name_and_file, specs):
+            for name, spec in (name_and_file(repr(spec), spec) for spec in specs):
                 lists = put(lists, name, read(spec), split_spec(spec)[0])
     lists = join_qualities(lists, list(o.quality), list(o.lower_is_better))
     write_store(lists, o.output)
@@ -310,13 +304,6 @@ def join(o: JoinFlags) -> None:
         f"{counted(lists.n_hyps, 'hypothesis')}, {counted(len(before), 'feature')} and {more} more -> {o.output} in "
         f"{o.seconds:.1f} s"
     )
-
-
-def _name_and_file(spec: str) -> tuple[str, str]:
-    name, equals, path = spec.partition("=")
-    if not (name and equals and path):
-        raise InputError(f"{spec!r}: expected NAME=FILE, found no name or no file; give both")
-    return name, path
 
 
 def quality_text(nbest: NBest) -> str:

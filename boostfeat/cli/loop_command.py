@@ -19,16 +19,8 @@ from ..lists.agreement import shown
 from ..losses.pairs import SAMPLERS
 from ..model.model import Model
 from ..search.decoder.setup import SearchOptions, decoder_setup
-from ..search.loop.decoders import (
-    CommandDecoder,
-    DecoderError,
-    GraphDecoder,
-    LoopDecoder,
-    ParallelText,
-    ReferenceDecoder,
-    kept_weights,
-    read_start,
-)
+from ..search.loop import decoders
+from ..search.loop.decoders import LoopDecoder, ParallelText, ReferenceDecoder
 from ..search.loop.driver import LoopOptions, Result, run_loop, table_rows, test_lines
 from ..search.loop.learners import Learner, LoopFeatures, TreeLearner, TunerLearner
 from ..search.loop.moses_decoder import MosesDecoder
@@ -145,9 +137,9 @@ def loop(o: LoopFlags) -> None:
     """
     o.check_together()
     corpora, tests = text_sets(o.source, o.ref, o.select_input, o.select_ref, o.test_input, o.test_ref)
-    start = read_start(o.init or o.ini or "")
+    start = decoders.read_start(o.init or o.ini or "")
     takes_ini = o.decoder == "moses" or (o.decoder and o.weights_format == "moses")
-    if o.init and o.ini and takes_ini and (kept := kept_weights(start, o.ini)):
+    if o.init and o.ini and takes_ini and (kept := decoders.kept_weights(start, o.ini)):
         o.say(f"{o.init} has no weights of {shown(kept)}: those of {o.ini} stay")
     maker = decoder_maker(o, o.files, o.phrase_table)
     decoder = _decoder(o, [*corpora, *tests], maker)
@@ -226,7 +218,7 @@ def _run(
 
         try:
             return run_loop(corpora, decoder, learner, start, o.output, o.limits, **how, report=report, warn=o.warn, tick=tick)
-        except DecoderError as error:
+        except decoders.DecoderError as error:
             for line in error.tail:
                 sys.stderr.write(f"decoder| {line}\n")
             raise
@@ -252,12 +244,12 @@ def _decoder(o: LoopFlags, corpora: list[ParallelText], maker: FeatureMaker) -> 
         how: dict[str, Any] = {"size": o.nbest, "threads": o.threads, "timeout": o.timeout, "static_only": alone}
         return MosesDecoder.of(o.moses, o.ini, o.phrase_table, **how)
     if o.decoder is not None:
-        return CommandDecoder(o.decoder, o.nbest, o.weights_format, o.ini, o.list_format, o.timeout)
+        return decoders.CommandDecoder(o.decoder, o.nbest, o.weights_format, o.ini, o.list_format, o.timeout)
     if o.graphs:
         if corpora[1:] and not o.select_graphs:
             raise InputError("--set select-graphs: expected the search graphs of --select-input, found none; give them")
         files = {"dev": tuple(o.graphs), "select": tuple(o.select_graphs)}
-        return GraphDecoder({c.name: files[c.name] for c in corpora}, o.nbest, core_names(o.graph_names))
+        return decoders.GraphDecoder({c.name: files[c.name] for c in corpora}, o.nbest, core_names(o.graph_names))
     return reference_decoder(o.ini, o.nbest, corpora, maker, o)
 
 

@@ -34,18 +34,7 @@ from ..rerank.drift import Drift
 from ..rerank.explanation import explain as explanation_of
 from ..rerank.explanation import list_of
 from ..rerank.reranker import Reranker
-from .checked_inputs import (
-    CARRYING,
-    LIST,
-    ModelFlags,
-    OutputFlags,
-    check_model,
-    feature_maker,
-    refuse_files,
-    refuse_unused,
-    say_unwritten,
-    with_features,
-)
+from . import checked_inputs as inputs
 from .console import FILES, print_result, table
 
 LIST_FORMATS = ("moses", "moses-enriched", "jsonl")
@@ -53,16 +42,16 @@ LISTED = (*(f"format={name}" for name in LIST_FORMATS), "json")  # flags that as
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChoiceFlags(ModelFlags):
+class ChoiceFlags(inputs.ModelFlags):
     """Flags of commands that choose by a model, or by the decoder's own scores."""
 
-    store: str = argument(*LIST)
+    store: str = argument(*inputs.LIST)
     model: str | None = option(None, "Model file; default: the decoder's own score", short="m", metavar="MODEL", group=FILES)
     missing: str | None = option(None, ABSENT, choices=WAYS, needs="model")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RerankFlags(ChoiceFlags, OutputFlags):
+class RerankFlags(ChoiceFlags, inputs.OutputFlags):
     """Flags of ``rerank``."""
 
     format: str = option(
@@ -131,7 +120,7 @@ def rerank(o: RerankFlags) -> None:
         with open_output(o.output) as out:
             out.write("".join(line + "\n" for line in lines).encode())
     else:
-        say_unwritten(o, nbest, format)
+        inputs.say_unwritten(o, nbest, format)
         order = np.lexsort((np.arange(len(scores)), -scores, nbest.sent_of_hyp))
         with open_output(o.output) as out:
             write(replace(nbest.take_hyps(order, nbest.hyp_ptr), score=scores[order]).compact(), out, format=format)
@@ -205,7 +194,7 @@ def score(o: ScoreFlags) -> None:
 def _chosen(o: ChoiceFlags, nbest: NBest) -> I64:
     """[S] the best of each list. The output of one system leaves no choice: it needs neither scores nor a model."""
     if o.model is None and not nbest.has_scores and (nbest.hyp_ptr[1:] - nbest.hyp_ptr[:-1] <= 1).all():
-        refuse_files(o.files, CARRYING)
+        inputs.refuse_files(o.files, inputs.CARRYING)
         return first_choice(nbest)
     return best_choice(nbest, model_scores(o, nbest))
 
@@ -216,7 +205,7 @@ def model_scores(o: ChoiceFlags, nbest: NBest) -> F64:
     Features that the list lacks and the model does not carry are an error.
     """
     if o.model is None:
-        refuse_files(o.files, CARRYING)
+        inputs.refuse_files(o.files, inputs.CARRYING)
         if not nbest.has_scores:
             found = "none" if np.isnan(nbest.score).all() else "some without"
             raise InputError(
@@ -229,12 +218,12 @@ def model_scores(o: ChoiceFlags, nbest: NBest) -> F64:
         o.warn(f"{o.model}: it has no trees, and no weight but 0: the order of the list stays")
     plan = plan_of(loaded)
     nbest = with_absent(nbest, o.missing, o.store, o.say)
-    with feature_maker(o, o.files) as maker:
+    with inputs.feature_maker(o, o.files) as maker:
         if plan is None:
-            refuse_files(o.files, CARRYING)
+            inputs.refuse_files(o.files, inputs.CARRYING)
         else:
-            refuse_unused(maker, plan)
-        check_model(o, loaded, nbest, o.store, made=plan.features if plan else frozenset())
+            inputs.refuse_unused(maker, plan)
+        inputs.check_model(o, loaded, nbest, o.store, made=plan.features if plan else frozenset())
         lists = maker.runs_for_model(nbest, loaded, where=o.store)
         return ranks(loaded.config, nbest, np.concatenate([loaded.decision_function(part) for part in lists]))
 
@@ -258,10 +247,10 @@ def default_metrics(nbest: NBest) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExplainFlags(ModelFlags):
+class ExplainFlags(inputs.ModelFlags):
     """Flags of ``explain``."""
 
-    store: str = argument(*LIST)
+    store: str = argument(*inputs.LIST)
     model: str = option(REQUIRED, "Model file", short="m", metavar="MODEL", group=FILES)
     sentence: int | None = option(None, "Sentence id; default: a summary of the whole list", least=0)
     hyp: int | None = option(
@@ -285,8 +274,8 @@ def explain(o: ExplainFlags) -> None:
     """
     loaded = Model.load(o.model)
     raw = read_store(o.store)
-    nbest = with_features(o, raw if o.sentence is None else list_of(raw, o.sentence), loaded, o.files, where=o.store)
-    check_model(o, loaded, nbest, o.store)
+    nbest = inputs.with_features(o, raw if o.sentence is None else list_of(raw, o.sentence), loaded, o.files, where=o.store)
+    inputs.check_model(o, loaded, nbest, o.store)
     one = o.sentence is not None
     reasons = explanation_of(loaded, nbest, one=one, hyp=o.hyp, against=o.against, metric=o.metric, top=o.top)
     o.emit(reasons, "\n".join(p if isinstance(p, str) else table(p.rows, header=p.header, right=p.right) for p in reasons.parts))

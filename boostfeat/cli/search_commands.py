@@ -36,16 +36,7 @@ from ..search.graphs.graph import summarise
 from ..search.graphs.graph_files import read_graphs
 from ..search.graphs.oracle_path import SIZE, corpus_oracle, edit_oracle_lists, oracle_paths
 from ..search.graphs.rescoring import EdgeScorer, kbest_lists
-from .checked_inputs import (
-    CARRYING,
-    ListFlags,
-    OutputFlags,
-    check_missing,
-    decoder_maker,
-    refuse_files,
-    say_scores_alone,
-    say_unwritten,
-)
+from . import checked_inputs as inputs
 from .console import FILES, Common, table
 
 DECODER = "Decoder"
@@ -66,7 +57,7 @@ def core_names(names: str | None) -> tuple[str, ...] | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecodeFlags(OutputFlags):
+class DecodeFlags(inputs.OutputFlags):
     """Flags of ``decode``."""
 
     source: str = argument("INPUT", "Sentences, one per line; '-' is standard input")
@@ -141,14 +132,14 @@ def _decoder(o: DecodeFlags, sentences: list[str]) -> Decoder:
         system = PhraseSystem.load(**tables, only=sentences)
     if not o.model:
         said.check(system.names, str(o.ini))
-    maker = decoder_maker(o, o.files, tables["phrase_table"])
+    maker = inputs.decoder_maker(o, o.files, tables["phrase_table"])
     if (plan := plan_of(weights)) is None:
-        refuse_files(o.files, CARRYING)
+        inputs.refuse_files(o.files, inputs.CARRYING)
     else:
         maker.check(plan)
         for doubt in doubts_about(plan, source=sentences):
             o.warn(f"{o.source}: {doubt}")
-    say_scores_alone(o, weights, "search")
+    inputs.say_scores_alone(o, weights, "search")
     unknown_weight = 0.0 if o.model else 1.0  # an ini means what Moses makes of it
     return Decoder(system, weights, options, o.extra, unknown_weight, maker)
 
@@ -186,7 +177,7 @@ def _translate(o: DecodeFlags, decoder: Decoder, sentences: list[str]) -> list[s
 
 
 @dataclass(frozen=True, kw_only=True)
-class RescoreFlags(ListFlags, OutputFlags):
+class RescoreFlags(inputs.ListFlags, inputs.OutputFlags):
     """Flags of ``rescore``."""
 
     graphs: Sequence[str] = argument(
@@ -260,7 +251,7 @@ def rescore(o: RescoreFlags) -> None:
     for doubt in doubts_about(plan, source=sentences or ()):
         o.warn(f"{o.source}: {doubt}")
     if model:
-        say_scores_alone(o, model, "a path")
+        inputs.say_scores_alone(o, model, "a path")
     scorer = EdgeScorer(model, plan=plan, source=sentences)
     with o.reading("rescoring"):
         by, lists, scores = _paths(o, scorer, sentences)
@@ -268,7 +259,7 @@ def rescore(o: RescoreFlags) -> None:
     seen = scorer.seen | (plan.features if plan else set())
     wrong = lacking(missing, lists, seen=seen) if o.model else ()  # files of weights are of all that a decoder may have
     fix = "name the values of an osgx with --names, or those that featurize made with --plan"
-    check_missing(o, ", ".join(o.graphs), missing, wrong, fix=fix)
+    inputs.check_missing(o, ", ".join(o.graphs), missing, wrong, fix=fix)
     result: dict[str, Any] = {
         "sentences": len(lists),
         "hypotheses": lists.n_hyps,
@@ -318,7 +309,7 @@ def _write_paths(o: RescoreFlags, lists: NBest, result: dict[str, Any]) -> None:
         if o.written == "text":
             stream.write("".join(text + "\n" for text in texts(lists, first_choice(lists))).encode())
         else:
-            say_unwritten(o, lists, o.written)
+            inputs.say_unwritten(o, lists, o.written)
             write(lists, stream, format=o.written)
     o.emit_json({**result, "output": o.output})
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ..core.arrays import F64, I32, I64, Array, offsets, owners, segment_positions, unique_rows
 from ..core.errors import InputError, repeated
 from ..core.text import Strings, string_buffers
-from ..lists.nbest import NBest, SparseRows, strings
+from ..lists.nbest import NBest, SparseRows, string_column, strings
 
 PartOf = Literal["unit", "occurrence", "hypothesis"]
 Counts = tuple[Strings, I64]  # names, and how many sentences have each
@@ -70,15 +70,14 @@ class Scratch:
                 self._file.close()
 
     def put(self, column: Array) -> Callable[[], Array]:
-        file, shape, kind = self._file, column.shape, column.dtype
-        if file is None:
+        if (file := self._file) is None:
             return lambda: column
         start = file.seek(0, 2)
-        size = file.write(np.ascontiguousarray(column).data)
+        np.save(file, column)
 
         def later() -> Array:
             file.seek(start)
-            return np.frombuffer(file.read(size), kind).reshape(shape)
+            return np.asarray(np.load(file, allow_pickle=False))
 
         return later
 
@@ -105,7 +104,7 @@ class Met:
 
         def names() -> Counts:
             counts, ptr, data = (column() for column in about)
-            return pa.LargeStringArray.from_buffers(len(ptr) - 1, pa.py_buffer(ptr), pa.py_buffer(data)), counts
+            return string_column(ptr, data), counts
 
         def met() -> Met:
             *values, row_of = (column() for column in rows)
@@ -139,7 +138,7 @@ def with_parts(nbest: NBest, parts: Sequence[Part], sparse_names: Strings) -> tu
     Beside the list, which unit each of them was [V].
     """
     in_context = [part for part in parts if part.of == "occurrence"]
-    first, unit_idx = _distinct([nbest.unit_idx, *(part.row_of for part in in_context)])
+    first, unit_idx = distinct_rows([nbest.unit_idx, *(part.row_of for part in in_context)])
     old = nbest.unit_idx[first]
 
     def rows_of(part: Part) -> I64 | I32:
@@ -165,7 +164,7 @@ def with_parts(nbest: NBest, parts: Sequence[Part], sparse_names: Strings) -> tu
     units = nbest.units.take(old)
     made = replace(
         nbest,
-        unit_idx=unit_idx,
+        unit_idx=unit_idx.astype(np.int32),
         units=replace(units, x=x, sparse=_side_by_side(unit_rows)),
         unit_names=(*nbest.unit_names, *(name for part in dense for name in part.names)),
         extra=np.hstack([nbest.extra, *(np.asarray(part.values) for part in extras)]),
@@ -176,14 +175,19 @@ def with_parts(nbest: NBest, parts: Sequence[Part], sparse_names: Strings) -> tu
     return made, old
 
 
-def _distinct(columns: list[Any]) -> tuple[I64, I32]:
-    """The first place of each distinct row of some columns [R] of 32 bits, and which of them each row is."""
-    words = np.zeros((len(columns[0]), (len(columns) + 1) // 2), np.int64)
-    halves = words.view(np.int32)
-    for k, column in enumerate(columns):
-        halves[:, k] = column
-    first, inverse = unique_rows(words, np.zeros((len(words), 0), np.int64))
-    return first.copy(), inverse.astype(np.int32)  # first is a view of as many numbers as there are rows
+def distinct_rows(columns: Sequence[Array]) -> tuple[I64, I64]:
+    """Give the first place of each distinct row of some columns [n], and which of them each row is [n]."""
+    words, sizes = list[I64](), list[int]()  # several columns in a word: a wide table takes memory, and time to compare
+    for column in columns:
+        low = int(column.min(initial=0))
+        size = int(column.max(initial=0)) - low + 1
+        if words and sizes[-1] * size < 1 << 62:
+            words[-1], sizes[-1] = words[-1] * size + (column - low), sizes[-1] * size
+        else:
+            words.append(column.astype(np.int64) - low)
+            sizes.append(size)
+    first, row_of = unique_rows(np.stack(words, axis=1), np.zeros((len(words[0]), 0), np.int64))
+    return first.copy(), row_of  # first is a view of as many numbers as there are rows
 
 
 _Taken = tuple[SparseRows, Any, int]  # rows, which of them are taken, and what is added to their indices

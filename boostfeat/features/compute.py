@@ -14,19 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import F64, I64, Array, Bool, frozen, unique_rows
+from ..core.arrays import F64, I64, Array, Bool, frozen
 from ..core.errors import InputError, clip
 from ..core.kernels import kernel
 from ..lists.nbest import NBest, SparseRows, strings
-from ..lists.words import NONE, Words, words_of
+from ..lists.words import NONE, Words, checked_links, words_of
 from ..metrics.ngrams import posteriors
-from .assembling import Met, Part, PartOf
+from .assembling import Met, Part, PartOf, distinct_rows
 from .plan import Entry, full_name
 from .posterior import list_scores
 from .registry import Columns, Counted, Tally, Template, arguments_of, own_options
 from .resources import Resources
 from .templates.candidates import Candidates, ManyLists
-from .templates.helpers import parsed_links, split
+from .templates.helpers import split
 from .templates.place import TURNS
 
 CHUNK = 1 << 14  # results of a function that are kept at a time
@@ -268,31 +268,6 @@ ARGUMENT_COLUMNS: dict[str, tuple[tuple[str, ...], Callable[..., Iterable[Any]]]
 }
 
 
-def checked_links(align: str) -> tuple[tuple[int, int], ...]:
-    """Parse the links of an alignment like '0-0 1-2'."""
-    try:
-        links = parsed_links(align)
-        if all(i < 2**31 and j < 2**31 for i, j in links):
-            return links
-    except ValueError:
-        pass
-    raise InputError(f"alignment {clip(align)}: expected links like '0-0 1-2', found others; import the list again")
-
-
-def distinct_rows(columns: Sequence[I64]) -> tuple[I64, I64]:
-    """Give the first place of each distinct row of some columns [n], and which of them each row is [n]."""
-    words, sizes = list[I64](), list[int]()  # several columns in a word: a wide table takes memory, and time to compare
-    for column in columns:
-        low = int(column.min(initial=0))
-        size = int(column.max(initial=0)) - low + 1
-        if words and sizes[-1] * size < 1 << 62:
-            words[-1], sizes[-1] = words[-1] * size + (column - low), sizes[-1] * size
-        else:
-            words.append(column - low)
-            sizes.append(size)
-    return unique_rows(np.stack(words, axis=1), np.zeros((len(words[0]), 0), np.int64))
-
-
 # -- rows -------------------------------------------------------------------------------------------------------------
 
 
@@ -457,12 +432,6 @@ class SentenceRun:
             if name in columns and n:
                 x[:, k] = columns[name]
         return names, x
-
-    def features_of(self, template: Template, entry: Entry, crossing: Crossing | None = None) -> Part:
-        """Features of a template whose names are known."""
-        found = self.compute(template, entry, crossing)
-        assert isinstance(found, Part)
-        return found
 
     def _sparse(self, entry: Entry, of: PartOf, rows: DistinctRows, results: TemplateEntries) -> Part | Met:
         """Select the features that a plan has; where they are to be learned all, and the sentences that have each."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import F64, offsets, owners
+from ..core.arrays import F64, I64, offsets, owners
 from ..core.text import split_words
 from ..lists.nbest import NBest
 from ..model.decision import CUT, Length, letters
@@ -24,9 +24,15 @@ SOLVING, EXACT = 1000, 1e-16  # steps at most, and the squared residual that is 
 
 def learn_length(nbest: NBest) -> Length | None:
     """Learn from the references of lists; None where there are none, or no source sentences."""
-    sources, refs, ptr = nbest.source.to_pylist(), nbest.refs.to_pylist(), nbest.ref_ptr.tolist()
-    bitext = [(source, ref) for source, a, b in zip(sources, ptr, ptr[1:], strict=False) for ref in refs[a:b]]
+    bitext = pairs_of(nbest)
     return fitted(bitext) if any(source for source, _ in bitext) else None
+
+
+def pairs_of(nbest: NBest, sentences: I64 | None = None) -> list[tuple[str, str]]:
+    """Return (source, reference) of each reference of these sentences, or of all."""
+    sources, refs, ptr = nbest.source.to_pylist(), nbest.refs.to_pylist(), nbest.ref_ptr.tolist()
+    some = range(len(nbest)) if sentences is None else sentences.tolist()
+    return [(sources[s], ref) for s in some for ref in refs[ptr[s] : ptr[s + 1]]]
 
 
 def learn_lengths(bitext: Sequence[tuple[str, str]]) -> dict[str, Any]:

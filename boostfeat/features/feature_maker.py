@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.errors import InputError, counted
 from ..core.files import digest
@@ -17,7 +17,8 @@ from ..lists.choices import first_choice, texts
 from ..lists.nbest import NBest
 from ..model.model import Model
 from .clusters import read_clusters
-from .featurizing import MOST_LINES, featurize, featurize_runs, featurize_to, pairs_of, runs_of
+from .expected_length import pairs_of
+from .featurizing import MOST_LINES, featurize, featurize_runs, featurize_to, runs_of
 from .known_words import MOST, doubts_about
 from .language_model import LanguageModel
 from .lexicon import Bitext
@@ -25,9 +26,6 @@ from .plan import FeaturePlan
 from .registry import Template, load_plugin
 from .resources import Clusters, Posterior, ResourceFiles, Resources
 from .templates import TEMPLATES
-
-if TYPE_CHECKING:
-    Say = Callable[[str], None]
 
 MOST_TAUGHT = 0.5  # share of sentences that a template may know from its references without a word; boilerplate recurs
 MOST_UNKNOWN = 0.3  # share of words that a language model may not know without a word
@@ -48,7 +46,7 @@ class FeatureMaker:
     seed: int = 0
     threads: int = 1
     report: Callable[[str, int, int], None] | None = None  # template, done, of how many
-    say: Say = lambda line: None
+    say: Callable[[str], None] = lambda line: None
 
     def __getstate__(self) -> dict[str, object]:
         """Another process says nothing, and reads its own files."""

@@ -30,10 +30,11 @@ from ..lists.words import distinct, words_of
 from .assembling import Counts, Met, Part, Scratch, all_sparse_names, with_parts
 from .clusters import learn_clusters
 from .compute import Crossing, ListView, SentenceRun, rows_of
+from .expected_length import pairs_of
 from .plan import Entry, FeaturePlan, product_name
 from .posterior import learn_posterior
 from .products import Gradient, add_products, choose_products
-from .registry import KINDS, Counted, Crossed, FromBitext, Tally, Template, own_options
+from .registry import KINDS, Counted, FromPairs, Tally, Template, own_options
 from .resources import Clusters, Resources
 from .teach import derived_precision
 from .templates import TEMPLATES
@@ -242,7 +243,7 @@ def _crossed_blocks(nbest: NBest) -> list[tuple[I64, I64]]:
 def _taught(template: Template, entry: Entry, *lesson: Any) -> Entry:
     """Return the entry with the options that a lesson teaches."""
     learn = template.learn
-    teach = learn.learn if isinstance(learn, Crossed | FromBitext) else learn.choose if isinstance(learn, Counted) else learn
+    teach = learn.learn if isinstance(learn, FromPairs) else learn.choose if isinstance(learn, Counted) else learn
     if teach is None:
         lacking = [name for name in template.learnt if name not in entry.options]
         raise InputError(f"template {template.name!r}: expected option {lacking[0]!r}, found none; give it in a TOML file")
@@ -254,13 +255,6 @@ def _given_pairs(runs: Runs) -> list[tuple[str, str]]:
     """Return the pairs of a given bitext, which is without the list's own."""
     given = runs.how.resources.bitext
     return [] if given is None else list(given.pairs)
-
-
-def pairs_of(nbest: NBest, sentences: I64 | None = None) -> list[tuple[str, str]]:
-    """(source, reference) of each reference of these sentences, or of all."""
-    sources, refs, ptr = nbest.source.to_pylist(), nbest.refs.to_pylist(), nbest.ref_ptr.tolist()
-    some = range(len(nbest)) if sentences is None else sentences.tolist()
-    return [(sources[s], ref) for s in some for ref in refs[ptr[s] : ptr[s + 1]]]
 
 
 def _learn_options(runs: Runs, plan: FeaturePlan) -> FeaturePlan:
@@ -388,9 +382,10 @@ class _TemplateColumns:
         """The features of a template whose names are known."""
         again = self.aside.pop((r, entry.name), None)
         crossing = self.crossings.get(entry.name)
-        found = run.features_of(self.registry[entry.name], entry, crossing) if again is None else again()
+        found = run.compute(self.registry[entry.name], entry, crossing) if again is None else again()
         if isinstance(found, Met):
             found = found.kept(entry.features or (), self.places.pop((r, entry.name)))
+        assert found is not None  # its names are known
         return found.without(self.same.get(entry.name, set()))
 
 

@@ -34,7 +34,6 @@ from ..core.arrays import F64, I32, I64, offsets
 from ..core.errors import FormatError, clip, counted
 from ..core.files import decode, read_chunks
 from ..core.kernels import kernel
-from ..core.text import split_words
 from ..formats.fields import floats
 
 UNKNOWN_LOG10 = -100.0  # of <unk> where the model has none, as KenLM does
@@ -180,11 +179,6 @@ class LanguageModel:
         """Numbers of words; those that the model does not know are <unk>."""
         unknown = self.vocab["<unk>"]
         return np.array([self.vocab.get(word, unknown) for word in words], np.int32)
-
-    def score(self, sentence: str) -> float:
-        """ln p(sentence </s> | <s>)."""
-        ids = np.append(self.ids(split_words(sentence)), np.int32(self.end))
-        return float(extend_all(self.automaton, self.start, ids)[0])
 
     def words(self, words: Sequence[str]) -> tuple[list[float], list[float], list[float], list[float], float]:
         """Return each word's ln p after those before it, order matched, ln p alone, 1 if unknown; and ln p of </s>."""

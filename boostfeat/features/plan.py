@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 from msgspec.json import decode as decode_json
@@ -21,12 +21,9 @@ from ..core.errors import FormatError, InputError, clip_json, refuse_newer, unkn
 from ..core.files import decode, open_output, read_chunks
 from ..core.strict_json import parse_json, typed
 from ..core.text import is_whole
-from .registry import GIVEN
+from .registry import GIVEN, Template
 from .resources import Clusters, Posterior, Resources
 from .templates import BY_ITSELF, N_CLASSES, ON_REQUEST, SETS, TEMPLATES
-
-if TYPE_CHECKING:
-    from .registry import Template
 
 VERSION = 1
 MIN_COUNT = 2

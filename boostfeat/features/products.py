@@ -83,8 +83,4 @@ def add_products(nbest: NBest, pairs: Sequence[tuple[str, str]]) -> NBest:
     for k, (i, j) in enumerate(at):
         np.multiply(x[:, i], x[:, j], out=x[:, d + k])
     x[:, d:] += 0.0  # -0.0 becomes 0.0
-    return replace(
-        nbest,
-        units=replace(nbest.units, x=x),
-        unit_names=(*nbest.unit_names, *map(product_name, pairs)),
-    )
+    return replace(nbest, units=replace(nbest.units, x=x), unit_names=(*nbest.unit_names, *map(product_name, pairs)))

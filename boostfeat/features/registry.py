@@ -89,26 +89,21 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Crossed:
-    """Learning from references, which the features of the list that teaches must not know by heart.
+class FromPairs:
+    """Learning from references, which the features of the list that teaches must not know by heart, or from a bitext.
 
     ``learn(bitext, **options)``, from (source, reference) of sentences, gives the options of the template. The list that teaches
-    has the features of every block of neighbouring sentences by what the other blocks teach. With ``bitext`` a given one teaches
-    beside them, and sets have the template only with one.
+    has the features of every block of neighbouring sentences by what the other blocks teach. A given bitext, which is without
+    the list's own sentences, teaches beside them, or alone; sets have such a template only with one.
     """
 
     learn: Callable[..., dict[str, Any]]
+    references: bool = True
     bitext: bool = False
 
 
-@dataclass(frozen=True)
-class FromBitext:
-    """Learning from a given bitext alone, which is without the list's own sentences; ``learn`` is as that of Crossed."""
-
-    learn: Callable[..., dict[str, Any]]
-
-
-Learn = Callable[..., dict[str, Any]] | Counted | Crossed | FromBitext  # a function of (nbest, resources, **options), or these
+from_bitext = partial(FromPairs, references=False, bitext=True)
+Learn = Callable[..., dict[str, Any]] | Counted | FromPairs  # a function of (nbest, resources, **options), or these
 
 
 @dataclass(frozen=True)
@@ -189,7 +184,7 @@ class Template:
         learn = self.learn
         if isinstance(learn, Counted):
             return {**keywords(learn.count), **keywords(learn.choose)}
-        return keywords(learn.learn if isinstance(learn, Crossed | FromBitext) else learn) if learn else {}
+        return keywords(learn.learn if isinstance(learn, FromPairs) else learn) if learn else {}
 
     @property
     def learnt(self) -> tuple[str, ...]:
@@ -213,12 +208,12 @@ class Template:
     @property
     def crossed(self) -> bool:
         """Whether references teach it: the list that they are of has too good scores by it."""
-        return isinstance(self.learn, Crossed)
+        return isinstance(self.learn, FromPairs) and self.learn.references
 
     @property
     def bitext_teaches(self) -> bool:
         """Whether a bitext teaches it, alone or beside references."""
-        return isinstance(self.learn, FromBitext) or (isinstance(self.learn, Crossed) and self.learn.bitext)
+        return isinstance(self.learn, FromPairs) and self.learn.bitext
 
     def bound(self, options: Options) -> Callable[..., Any]:
         """The function with the options of a plan."""
@@ -242,8 +237,8 @@ class Template:
 
     def shared_arguments(self, resources: Resources) -> dict[str, Any]:
         """Return its arguments that are the same for all units of a phrase table; raise where a file is missing."""
-        if lacking := next((what for what in GIVEN if what in self.reads and not resources.has(what)), None):
-            raise InputError(f"template {self.name!r} needs a {lacking}, and none is given; add {GIVEN[lacking]}")
+        if lacking := next(filter(None, (not_given(what, resources) for what in self.reads)), None):
+            raise InputError(f"template {self.name!r} needs {lacking}")
         shared = ("clusters", "phrase_counts", "lexicon")
         return {name: resources.given(name) for name in self.arguments if name in shared}
 
@@ -265,8 +260,8 @@ class Template:
             options = None
         elif self.crossed and not len(nbest.refs):
             return "references to learn from" + ("" if nbest.quality.names else "; import with -r REFERENCES")
-        elif isinstance(self.learn, FromBitext) and not resources.has("bitext"):
-            return missing("bitext", nbest, resources)
+        elif self.bitext_teaches and not self.crossed and not resources.has("bitext"):
+            return not_given("bitext", resources)
         found = next((found for what in self.reads if (found := missing(what, nbest, resources))), None)
         return found if found or options is None or not nbest.n_hyps else self.needs(nbest.unit_names, options)
 
@@ -332,13 +327,16 @@ def template(
     return decorate
 
 
+def not_given(what: str, resources: Resources) -> str | None:
+    """Tell that a template reads a file which is not given, and what to do; None where it is, or where it reads no file."""
+    return None if what not in GIVEN or resources.has(what) else f"a {what}, and none is given; add {GIVEN[what]}"
+
+
 def missing(what: str, nbest: NBest, resources: Resources) -> str | None:
     """Tell what a list lacks of what a template reads, and what to do; None if it has it."""
     units = nbest.units
-    if what in GIVEN:
-        return None if resources.has(what) else f"a {what}, and none is given; add {GIVEN[what]}"
-    if not nbest.n_hyps or what in ("hypothesis", "list"):
-        return None
+    if not nbest.n_hyps or what in ("hypothesis", "list", *GIVEN):
+        return not_given(what, resources)
     if what == "source sentence":
         return None if has_text(nbest.source) else "source sentences; import with -s SOURCE"
     if not nbest.n_occurrences:

@@ -67,11 +67,7 @@ FEATURES = "Features"
 class TemplateFiles:
     """Paths of files that a decoder does not have itself; None where nothing is given."""
 
-    bitext: tuple[str, str] | None = option(
-        None,
-        "Parallel text, for Model 1 and lexical weights",
-        group=FEATURES,
-    )
+    bitext: tuple[str, str] | None = option(None, "Parallel text, for Model 1 and lexical weights", group=FEATURES)
     clusters_src: str | None = option(None, "File with source word clusters of mkcls or Brown", group=FEATURES, rare=True)
     clusters_tgt: str | None = option(None, "File with target word clusters of mkcls or Brown", group=FEATURES, rare=True)
     plugin: list[str] | None = option(None, "Your templates, in Python, which is run; repeatable", metavar="FILE", group=FEATURES)

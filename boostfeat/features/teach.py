@@ -160,7 +160,7 @@ def learn_language_model(nbest: NBest, resources: Resources) -> dict[str, Any]:
 # -- translations by Model 1 --------------------------------------------------------------------------------------------
 
 # A table that has seen a sentence's reference knows it too well. So the list that teaches has its features by tables of other
-# sentences: blocks of neighbours, each by what the other blocks teach (registry.Crossed).
+# sentences: blocks of neighbours, each by what the other blocks teach (registry.FromPairs).
 
 PROBABLE = 0.001  # translations of less probability are forgotten: a model carries its table
 CUT = 5  # letters of a source word

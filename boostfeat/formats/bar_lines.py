@@ -21,24 +21,10 @@ import pyarrow as pa
 
 from ..core.arrays import F64, I32, I64, Array, in_order, offsets
 from ..core.files import Block, decode_line, last_line, read_blocks
-from ..core.text import Strings, split_words
+from ..core.text import split_words
 from ..lists.build import Builder, HypColumns, HypRecord, ReadOptions, UnitColumns
-from ..lists.nbest import NBest
-from .bar_kernel import (
-    LABELS,
-    NAMES,
-    VALUES,
-    Features,
-    SourceTokens,
-    UnitTable,
-    copy_words,
-    find_fields,
-    find_repeats,
-    read_ids,
-    read_numbers,
-    read_rows_of_features,
-    room_for_features,
-)
+from ..lists.nbest import NBest, string_column
+from . import bar_kernel as kernels
 from .fields import optional_score, read_features, sentence_id, split_fields
 
 NEWLINE, BAR = 10, 124
@@ -82,7 +68,7 @@ class BarLines:
         n = len(ends)
         ptr = np.empty(n + 1, np.int64)
         begin, end, first_bar = np.empty((3, n + len(bars) // 3 + 1), np.int64)
-        find_fields(buf, start, ends, bars[:-1], ptr, begin, end, first_bar)
+        kernels.find_fields(buf, start, ends, bars[:-1], ptr, begin, end, first_bar)
         n_fields, first = np.diff(ptr), ptr[:-1]
         line = np.stack([np.append(start, ends[:-1] + 1), ends], axis=1) if n else np.zeros((0, 2), np.int64)
         odd = np.full(n, not _is_text(block))
@@ -118,7 +104,7 @@ class BarLines:
 
     def ids(self) -> I64:
         out = np.zeros(len(self), np.int64)
-        read_ids(self.buf, *self.field(0), out, self.odd)
+        kernels.read_ids(self.buf, *self.field(0), out, self.odd)
         return out
 
     def wanted(self, options: ReadOptions) -> tuple[BarLines, I64]:
@@ -132,28 +118,28 @@ class BarLines:
     def numbers(self, at: Slices) -> F64:
         """[n] numbers, NaN where a slice is empty."""
         out = np.zeros(len(self))
-        read_numbers(self.buf, *at, out, self.odd)
+        kernels.read_numbers(self.buf, *at, out, self.odd)
         return out
 
     def words(self, at: Slices) -> tuple[I64, Array, I64]:
         """(offsets, bytes, number of words) of slices, with single blanks between words."""
         ptr, n_words = np.empty(len(self) + 1, np.int64), np.empty(len(self), np.int64)
         out = np.empty(int(np.sum(at[1] - at[0])), np.uint8)
-        copy_words(self.buf, *at, out, ptr, n_words)
+        kernels.copy_words(self.buf, *at, out, ptr, n_words)
         return ptr, out, n_words
 
     def features(self, at: Slices) -> NamedValues:
         """The labelled features of slices."""
-        found, counts = room_for_features(self.block.end), np.empty(len(self), np.int64)
-        read_rows_of_features(self.buf, *at, found, counts, self.odd)
+        found, counts = kernels.room_for_features(self.block.end), np.empty(len(self), np.int64)
+        kernels.read_rows_of_features(self.buf, *at, found, counts, self.odd)
         out = self.named(found, counts)
-        find_repeats(counts, out.idx, len(out.names), self.odd)
+        kernels.find_repeats(counts, out.idx, len(out.names), self.odd)
         return out
 
-    def named(self, found: Features, counts: I64) -> NamedValues:
+    def named(self, found: kernels.Features, counts: I64) -> NamedValues:
         """Name the values that a kernel found: one for a label with a single value, else one for each value."""
-        n, n_names = int(found.n[VALUES]), int(found.n[NAMES])
-        slices = zip(*(column[: found.n[LABELS]].tolist() for column in (found.begin, found.end)), strict=True)
+        n, n_names = int(found.n[kernels.VALUES]), int(found.n[kernels.NAMES])
+        slices = zip(*(column[: found.n[kernels.LABELS]].tolist() for column in (found.begin, found.end)), strict=True)
         labels = [self.buf[a:b].tobytes().decode("utf-8", "replace") for a, b in slices]
         places = zip(found.label[:n_names].tolist(), found.place[:n_names].tolist(), strict=True)
         number: dict[str, int] = {}
@@ -162,12 +148,7 @@ class BarLines:
         return NamedValues(list(number), counts, idx, found.val[:n])
 
 
-def string_column(ptr: Array, data: Array) -> Strings:
-    """Strings data[ptr[k]:ptr[k + 1]]."""
-    return pa.LargeStringArray.from_buffers(len(ptr) - 1, pa.py_buffer(ptr), pa.py_buffer(data[: int(ptr[-1])]))
-
-
-def unit_columns(units: UnitTable, features: NamedValues) -> UnitColumns:
+def unit_columns(units: kernels.UnitTable, features: NamedValues) -> UnitColumns:
     """Return the units of a block that a kernel found."""
     n = int(units.n[0])
     texts = [(units.src_ptr, units.src), (units.tgt_ptr, units.tgt), (units.align_ptr, units.align)]
@@ -198,14 +179,14 @@ def last_sentence(data: bytearray, end: int) -> int:
     return start
 
 
-def source_tokens(sentences: Sequence[str] | None) -> SourceTokens:
+def source_tokens(sentences: Sequence[str] | None) -> kernels.SourceTokens:
     """Return source sentences as kernels have them."""
     tokens = [split_words(sentence) for sentence in sentences or ()]
     text = "".join(f"{word} " for own in tokens for word in own).encode()
     end = np.flatnonzero(np.frombuffer(text, np.uint8) == 32)
     start, ptr = np.append(0, end[:-1] + 1)[: len(end)], offsets(np.array([len(own) for own in tokens], np.int64))
     longest = max((len(sentence.encode()) for sentence in sentences or ()), default=0)
-    return SourceTokens(np.frombuffer(text or b" ", np.uint8), ptr, start, end, longest)
+    return kernels.SourceTokens(np.frombuffer(text or b" ", np.uint8), ptr, start, end, longest)
 
 
 Columns = Callable[[BarLines, I64], HypColumns]  # of lines and their sentences

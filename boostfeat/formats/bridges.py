@@ -21,8 +21,9 @@ from math import isfinite, nan
 from typing import Any
 
 import numpy as np
+from scipy.special import log_softmax
 
-from ..core.arrays import F64, Array
+from ..core.arrays import Array
 from ..core.errors import InputError, counted
 from ..core.text import ascii_words
 from ..lists.build import ReadOptions, with_own_lines
@@ -80,24 +81,19 @@ def from_ctranslate2(
     options: ReadOptions | None = None,
 ) -> NBest:
     """Lists of results of ``translate_batch``; ``scores`` are results of ``score_batch``, one for each hypothesis in order."""
-    scored = list(scores) if scores is not None else None
-    builder, k = TokenBuilder(options or ReadOptions()), 0
-    for sent, result in enumerate(results):
-        hypotheses = result.hypotheses if hasattr(result, "hypotheses") else result.sequences
+    found = [(result, result.hypotheses if hasattr(result, "hypotheses") else result.sequences) for result in results]
+    n = sum(len(hypotheses) for _, hypotheses in found)
+    scored = [None] * n if scores is None else list(scores)
+    if len(scored) != n:
+        raise InputError(f"from_ctranslate2: expected {n} scoring results, one a hypothesis, found {len(scored)}; score these")
+    builder, places = TokenBuilder(options or ReadOptions()), enumerate(scored)
+    for sent, (result, hypotheses) in enumerate(found):
         attentions = getattr(result, "attention", None) or [None] * len(hypotheses)
         own = result.scores or [nan] * len(hypotheses)
         builder.sentence(sent, f"result {sent}")
-        for tokens, score, weights in zip(hypotheses, own, attentions, strict=True):
-            where = f"hypothesis {k}"
-            if scored is not None and k >= len(scored):
-                raise InputError(
-                    f"from_ctranslate2: expected a scoring result for each hypothesis, found {len(scored)}; score all"
-                )
-            values = _scored(tokens, scored[k], where) if scored is not None else None
-            builder.add(_ctranslate2_hyp(sent, where, tokens, float(score), values, weights))
-            k += 1
-    if scored is not None and k != len(scored):
-        raise InputError(f"from_ctranslate2: expected {k} scoring results, one a hypothesis, found {len(scored)}; score these")
+        for tokens, score, weights, (k, one) in zip(hypotheses, own, attentions, places, strict=False):
+            values = None if one is None else _scored(tokens, one, f"hypothesis {k}")
+            builder.add(_ctranslate2_hyp(sent, f"hypothesis {k}", tokens, float(score), values, weights))
     return _finished(builder.finish(), sources, refs, quality)
 
 
@@ -174,7 +170,7 @@ def _transformer_rows(output: Any, ends: set[int]) -> list[Row]:
         ids = sequence[begin:].tolist()
         length = _length(ids, None if beam_of is None else beam_of[i], ends)
         logs = [scores[t][i if beam_of is None else beam_of[i][t]] for t in range(length)]
-        logs = [_log_softmax(step) for step in logs] if beam_of is None else logs
+        logs = [log_softmax(step.astype(np.float64)) for step in logs] if beam_of is None else logs
         values = [float(step[token]) for step, token in zip(logs, ids, strict=False)]
         rows.append((ids[:length], values, _known_others(logs, ids), nan if totals is None else float(totals[i])))
     return rows
@@ -205,16 +201,10 @@ def _array(tensor: Any) -> Array:
     return tensor.numpy() if hasattr(tensor, "numpy") else np.asarray(tensor)
 
 
-def _log_softmax(logits: Array) -> F64:
-    x = np.asarray(logits, np.float64)
-    x = x - x.max()
-    return x - np.log(np.exp(x).sum())
-
-
 def _known_others(logs: Sequence[Array], ids: Sequence[int]) -> dict[str, list[float]]:
     margins, entropies = [], []
     for step, token in zip(logs, ids, strict=False):
-        x = _log_softmax(step)
+        x = log_softmax(step.astype(np.float64))
         p = np.exp(x)
         entropies.append(float(-(p[p > 0] * x[p > 0]).sum()))
         others = np.delete(x, token).max(initial=-np.inf) if len(x) > 1 else -np.inf
@@ -275,12 +265,8 @@ def _ctranslate2_hyp(
     tokens = list(tokens)
     if tokens and tokens[-1] == END_OF_SENTENCE:
         tokens = tokens[:-1]
-    features = {DECODER_SCORE: score} if isfinite(score) else {}
-    links = None
-    signals: dict[str, list[float]] = {}
-    if weights is not None and len(weights):
-        links, signals, coverage = attention(weights)
-        features |= coverage
+    links, signals, coverage = attention(weights) if weights is not None and len(weights) else (None, {}, {})
+    features = {**({DECODER_SCORE: score} if isfinite(score) else {}), **coverage}
     scores = {NAME: values} if values is not None else {}
     return TokenHyp(sent, " ".join(map(as_piece, tokens)), where, score, features, scores, signals, links)
 

@@ -81,12 +81,6 @@ class Corpus:
     tokenize: str = "none"  # for BLEU, as sacrebleu
     missing: str | None = None  # what becomes of values that few hypotheses lack, see lists.absent
 
-    def of_table(self, columns: TableColumns) -> Corpus:
-        """Return the corpus without the source and the references that its table has."""
-        refs = [ref for ref in self.refs if ref not in columns.refs]
-        source, format = None if columns.source else self.source, "table" if self.format == "auto" else self.format
-        return replace(self, refs=refs, source=source, format=format)
-
 
 class Lines(NamedTuple):
     """The source sentences and the references that were given."""
@@ -264,28 +258,28 @@ def import_lists(
     corpus = Corpus(lists, references, None if source is None else str(source), format, first, tokenize=tokenize)
     named = [f"{name}={path}" for name, path in quality.items()] if isinstance(quality, Mapping) else quality
     specs = [named] if isinstance(named, str) else [*named]
-    columns = table_columns(corpus, group, text, features, specs)
-    nbest = import_corpus(corpus if columns is None else corpus.of_table(columns), ReadOptions(columns=columns, **options))
-    of_files = [spec for spec in specs if columns is None or spec not in columns.quality]
-    return join_qualities(nbest, of_files, lower_is_better)
+    corpus, columns, of_files = of_table(corpus, group, text, features, specs)
+    return join_qualities(import_corpus(corpus, ReadOptions(columns=columns, **options)), of_files, lower_is_better)
 
 
-def table_columns(
-    corpus: Corpus,
-    group: str | None,
-    text: str | None,
-    features: str | Sequence[str],
-    quality: Sequence[str],
-) -> TableColumns | None:
-    """Return the columns of a table by what they hold; sources and references may be in files as well."""
+def of_table(
+    corpus: Corpus, group: str | None, text: str | None, features: str | Sequence[str], quality: Sequence[str]
+) -> tuple[Corpus, TableColumns | None, Sequence[str]]:
+    """Return a corpus without what its table has, the table's columns by what they hold, and the quality that is in files.
+
+    Sources and references may be in files as well.
+    """
     if group is None:
-        return None
+        return corpus, None, quality
     if text is None:
         raise InputError("--group: a table needs --text COLUMN too; name it")
     source = corpus.source if corpus.source and not Path(corpus.source).exists() else None
     refs = [ref for ref in corpus.refs if not Path(ref).exists() and not glob(ref)]
     names = features.split(",") if isinstance(features, str) else features
-    return TableColumns(group, text, names, [name for name in quality if "=" not in name], source, refs)
+    columns = TableColumns(group, text, names, [name for name in quality if "=" not in name], source, refs)
+    format, files = "table" if corpus.format == "auto" else corpus.format, [ref for ref in corpus.refs if ref not in refs]
+    corpus = replace(corpus, refs=files, source=None if source else corpus.source, format=format)
+    return corpus, columns, [spec for spec in quality if "=" in spec]
 
 
 def _check_used(corpus: Corpus, options: ReadOptions) -> None:

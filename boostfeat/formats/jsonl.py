@@ -285,12 +285,7 @@ class _ListReader:
         return replace(out, unit=tuple(units.get(name, u) for name, u in zip(out.names, out.unit, strict=True)))
 
 
-def _decoded(
-    decoder: msgspec.json.Decoder[T],
-    text: bytes,
-    where: str,
-    fix: str = FIX,
-) -> tuple[T, dict[str, Any]]:
+def _decoded(decoder: msgspec.json.Decoder[T], text: bytes, where: str, fix: str = FIX) -> tuple[T, dict[str, Any]]:
     """Return the struct of a text; and all its keys, where there are others than the struct has, else {}.
 
     An object that has only keys of its struct, each once, has as many quotation marks as the struct has when it is written again.

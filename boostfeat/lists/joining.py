@@ -58,19 +58,27 @@ def join_column(nbest: NBest, name: str, numbers: Numbers, path: str) -> NBest:
 
 def check_numbers(nbest: NBest, numbers: Numbers, path: str) -> None:
     """Raise unless there is a number for each hypothesis, of the same text where the file shows texts."""
-    if len(numbers) != nbest.n_hyps:
-        raise InputError(
-            f"{path}: expected {counted(nbest.n_hyps, 'number')}, one for each hypothesis in the order of the list, found "
-            f"{len(numbers)}; give the file of this very list"
-        )
+    _refuse_other_size(nbest, len(numbers), "number", path)
     if numbers.texts is not None:
-        other = flags(pc.not_equal(squeezed(numbers.texts), squeezed(nbest.text)))
-        if other.any():
-            k = int(np.argmax(other))  # the first
-            raise InputError(
-                f"{path}: expected the texts of the list, found others in {other.sum()} of {len(other)} rows (row {k + 1}: "
-                f"{clip(numbers.texts[k].as_py())}, hypothesis: {clip(nbest.text[k].as_py())}); give the file of this very list"
-            )
+        _refuse_other_texts(nbest, numbers.texts, "the texts of the list", path)
+
+
+def _refuse_other_size(nbest: NBest, n: int, what: str, path: str) -> None:
+    if n != nbest.n_hyps:
+        raise InputError(
+            f"{path}: expected {counted(nbest.n_hyps, what)}, one for each hypothesis in the order of the list, found "
+            f"{n}; give the file of this very list"
+        )
+
+
+def _refuse_other_texts(nbest: NBest, texts: Strings, what: str, path: str) -> None:
+    other = flags(pc.not_equal(squeezed(texts), squeezed(nbest.text)))
+    if other.any():
+        k = int(np.argmax(other))  # the first
+        raise InputError(
+            f"{path}: expected {what}, found others in {other.sum()} of {len(other)} rows (row {k + 1}: "
+            f"{clip(texts[k].as_py())}, hypothesis: {clip(nbest.text[k].as_py())}); give the file of this very list"
+        )
 
 
 def squeezed(texts: Strings) -> Strings:
@@ -94,19 +102,14 @@ class TokenNumbers:
 
 def join_tokens(nbest: NBest, name: str, tokens: TokenNumbers, path: str, *, kind: str | None = None) -> NBest:
     """The list with numbers of tokens as unit features: sum, minimum, first and mean, or one of them, of KINDS."""
-    if len(tokens.ptr) - 1 != nbest.n_hyps:
-        raise InputError(
-            f"{path}: expected {counted(nbest.n_hyps, 'line')}, one for each hypothesis of the list, found "
-            f"{len(tokens.ptr) - 1}; give the file of this very list"
-        )
+    _refuse_other_size(nbest, len(tokens.ptr) - 1, "line", path)
     if not nbest.n_occurrences:
         raise InputError(f"{name}: expected a list with units to put numbers of tokens on, found none; import it with units")
     if len(tokens.values) and not (np.abs(tokens.values) < HUGE).all():
         raise InputError(
             f"{path}: expected log-probabilities, found {tokens.values[np.abs(tokens.values) >= HUGE][0]}; repair the file"
         )
-    unit = places_of(nbest, tokens, path)
-    return _with_unit_sums(nbest, name, tokens, unit, kind)
+    return _with_unit_sums(nbest, name, tokens, places_of(nbest, tokens, path), kind)
 
 
 def places_of(nbest: NBest, tokens: TokenNumbers, path: str) -> I64:
@@ -166,7 +169,7 @@ def _by_characters(nbest: NBest, tokens: TokenNumbers, path: str) -> I64:
     """Return places by the characters before each token and unit, blanks not counted."""
     is_end = pc.equal(tokens.texts, END_OF_SENTENCE)
     theirs = squeezed(pc.if_else(is_end, pa.scalar("", pa.large_string()), tokens.texts))
-    _refuse_other_texts(nbest, theirs, tokens, path)
+    _refuse_other_texts(nbest, _joined(theirs, tokens.ptr), "tokens that make the texts of the list", path)
     parts, texts = theirs.to_pylist(), squeezed(_texts_of_units(nbest)).to_pylist()
     units, unit_ptr, ends = np.array([bool(text) for text in texts]), nbest.unit_ptr.tolist(), _end_units(nbest).tolist()
     out: list[int] = []
@@ -188,17 +191,6 @@ def _texts_of_units(nbest: NBest) -> Strings:
 
 def _joined(parts: Strings, ptr: I64) -> Strings:
     return pc.binary_join(pa.LargeListArray.from_arrays(numbers(ptr), parts), pa.scalar("", pa.large_string()))
-
-
-def _refuse_other_texts(nbest: NBest, other: Strings, tokens: TokenNumbers, path: str) -> None:
-    differ = flags(pc.not_equal(_joined(other, tokens.ptr), squeezed(nbest.text)))
-    if differ.any():
-        h = int(np.argmax(differ))
-        found = "".join(other[int(i)].as_py() for i in range(tokens.ptr[h], tokens.ptr[h + 1]))
-        raise InputError(
-            f"{path}: expected tokens that make the texts of the list, found {differ.sum()} of {len(differ)} that do not "
-            f"(line {h + 1}: {clip(found)}, hypothesis: {clip(nbest.text[h].as_py())}); give the file of this very list"
-        )
 
 
 def _with_unit_sums(nbest: NBest, name: str, tokens: TokenNumbers, unit: I64, kind: str | None = None) -> NBest:

@@ -147,21 +147,18 @@ def expected_under(nbest: NBest, p: F64, *, gain: str = "bleu", threads: int = 1
     metric = metric_of(gain, nbest)
     if isinstance(metric, Bleu | SentenceBleu):
         _check_longest(nbest.hyp_ptr)
-        runs = (slice(a, a + _RUN) for a in range(0, len(nbest), _RUN))
-        return np.concatenate([np.zeros((0, p.shape[1])), *(_expected_of_run(nbest, some, p, threads=threads) for some in runs)])
+        out = np.zeros(p.shape)
+        for a in range(0, len(nbest), _RUN):  # the words of all texts take several times the memory of the texts
+            ptr = nbest.hyp_ptr[a : a + _RUN + 1]
+            hyps = slice(int(ptr[0]), int(ptr[-1]))
+            out[hyps] = expected_gains(ptr - ptr[0], words_of(nbest.text[hyps]), p[hyps], threads=threads)
+        return out
     if not isinstance(metric, TextMetric):
         raise InputError(
             f"minimum Bayes risk by {gain}: expected a metric that compares two texts (bleu, chrf, ter, wer, cer), found "
             "one that does not; leave mbr out"
         )
     return _expected_of_texts(nbest, metric, p, threads=threads)
-
-
-def _expected_of_run(nbest: NBest, sentences: slice, p: F64, *, threads: int) -> F64:
-    """Compute expected gains of a run of sentences: the words of all texts take several times the memory of the texts."""
-    ptr = nbest.hyp_ptr[sentences.start : sentences.stop + 1]
-    hyps = slice(int(ptr[0]), int(ptr[-1]))
-    return expected_gains(ptr - ptr[0], words_of(nbest.text[hyps]), p[hyps], threads=threads)
 
 
 def _expected_of_texts(nbest: NBest, metric: TextMetric, p: F64, *, threads: int) -> F64:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from ..core.arrays import I64, Array, offsets, segment_positions
+from ..core.arrays import I64, Array, offsets, owners, segment_positions
 from ..core.errors import InputError
 from ..core.text import Strings, string_buffers
 from .build import DENSE_SHARE, assemble, ordered_union, with_stats
@@ -132,7 +132,7 @@ def at_columns(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str, .
         x[:, column[column >= 0]] = dense[:, column >= 0]
         leaves = sparse.coo_matrix(np.where(column < 0, dense, 0.0) if (column < 0).any() else dense.shape)
         left = positions(strings(names), sparse_names)[leaves.col]
-        row, goes = np.repeat(np.arange(n), np.diff(rows.ptr)), positions(nb.sparse_names, strings(wanted))[rows.idx]
+        row, goes = owners(rows.ptr), positions(nb.sparse_names, strings(wanted))[rows.idx]
         comes, stays = goes >= 0, goes < 0
         x[row[comes], goes[comes]] += rows.val[comes]
         at, to = np.concatenate([row[stays], leaves.row]), np.concatenate([to_sparse[rows.idx[stays]], left])

@@ -14,33 +14,19 @@ from hashlib import blake2b
 from importlib import import_module
 from itertools import pairwise, repeat
 from math import nan
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from ..core.arrays import (
-    F64,
-    I32,
-    I64,
-    Array,
-    add_segment_rows,
-    add_segment_sums,
-    first_use_order,
-    frozen,
-    offsets,
-    owners,
-    segment_positions,
-)
+from ..core import arrays
+from ..core.arrays import F64, I32, I64, Array, frozen, offsets, owners, segment_positions
 from ..core.errors import counted, repeated
 from ..core.feature_table import linear_scores
 from ..core.html import cell, table, title
 from ..core.text import Strings, string_buffers
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 T = TypeVar("T")
 OF_OTHERS = ("meta", "quality.unit")  # columns that say something of other things than the list's content
@@ -50,9 +36,14 @@ def strings(values: Sequence[str | None]) -> Strings:
     return pa.array(values, pa.large_string(), from_pandas=False)
 
 
+def string_column(ptr: Array, data: Array) -> Strings:
+    """Strings data[ptr[k]:ptr[k + 1]], which the column shares."""
+    return pa.LargeStringArray.from_buffers(len(ptr) - 1, pa.py_buffer(ptr), pa.py_buffer(data[: int(ptr[-1])]))
+
+
 def empty_strings(n: int) -> Strings:
     """A column of n empty strings, which take no memory until their offsets are looked at."""
-    return pa.LargeStringArray.from_buffers(n, pa.py_buffer(np.zeros(n + 1, np.int64)), pa.py_buffer(b""))
+    return string_column(np.zeros(n + 1, np.int64), np.zeros(0, np.uint8))
 
 
 def numbers(values: Array) -> Any:
@@ -150,7 +141,7 @@ class SparseRows:
         rows = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self), buffers)
         return np.asarray(rows.dictionary_encode().indices).astype(np.int64)
 
-    def matrix(self, n_names: int) -> csr_matrix:
+    def matrix(self, n_names: int) -> sparse.csr_matrix:
         return sparse.csr_matrix((self.val, self.idx, self.ptr), shape=(len(self), n_names))
 
     def take(self, rows: Array) -> SparseRows:
@@ -158,7 +149,7 @@ class SparseRows:
         return taken
 
     @classmethod
-    def from_matrix(cls, m: csr_matrix) -> SparseRows:
+    def from_matrix(cls, m: sparse.csr_matrix) -> SparseRows:
         m = sparse.csr_matrix(m, copy=True)  # the next two lines work in place
         m.sum_duplicates()
         m.eliminate_zeros()
@@ -421,12 +412,12 @@ class NBest:
         return self.units.x
 
     @cached_property
-    def A(self) -> csr_matrix:  # noqa: N802
+    def A(self) -> sparse.csr_matrix:  # noqa: N802
         """[H, V] occurrences of units in hypotheses. Shares the store's indices; repeats in a row count twice."""
         return sparse.csr_matrix((np.ones(self.n_occurrences), self.unit_idx, self.unit_ptr), shape=(self.n_hyps, self.n_units))
 
     @cached_property
-    def X_sparse(self) -> csr_matrix:  # noqa: N802
+    def X_sparse(self) -> sparse.csr_matrix:  # noqa: N802
         """[V, N] sparse unit features."""
         return self.units.sparse.matrix(len(self.sparse_names))
 
@@ -452,7 +443,7 @@ class NBest:
         """Return rows of global_features, a fresh array [n, len(global_names)]."""
         ptr, places = _segments(self.unit_ptr, hyps)
         out = np.zeros((len(ptr) - 1, len(self.global_names)))
-        add_segment_rows(ptr, self.unit_idx[places], self.units.x, out)
+        arrays.add_segment_rows(ptr, self.unit_idx[places], self.units.x, out)
         column = {name: j for j, name in enumerate(self.global_names)}
         for e, name in enumerate(self.extra_names):
             out[:, column[name]] += self.extra[hyps, e]
@@ -466,7 +457,7 @@ class NBest:
         return out + self.extra[:, self.extra_names.index(name)] if name in self.extra_names else out
 
     @cached_property
-    def global_sparse(self) -> csr_matrix:
+    def global_sparse(self) -> sparse.csr_matrix:
         """[H, N] sparse features of hypotheses, A X_sparse + E_sparse."""
         own = self.extra_sparse.matrix(len(self.sparse_names))
         if not len(self.units.sparse.idx):
@@ -494,7 +485,7 @@ class NBest:
     def sum_units(self, unit_scores: F64, hyp_scores: F64 | None = None) -> F64:
         """Hypothesis scores [H]: A F (plus the hypotheses' own)."""
         out = np.zeros(self.n_hyps) if hyp_scores is None else np.array(hyp_scores, np.float64)
-        return add_segment_sums(self.unit_ptr, self.unit_idx, unit_scores, out)
+        return arrays.add_segment_sums(self.unit_ptr, self.unit_idx, unit_scores, out)
 
     # -- other lists -------------------------------------------------------------------------------------------------
 
@@ -510,7 +501,7 @@ class NBest:
     def run(self, first: int, last: int) -> tuple[NBest, I64]:
         """Return the lists of sentences first to last - 1, and which units theirs are."""
         part = self._of_sentences(slice(first, last))
-        return part.compact(), first_use_order(part.unit_idx, self.n_units)[0]
+        return part.compact(), arrays.first_use_order(part.unit_idx, self.n_units)[0]
 
     def _of_sentences(self, sentences: Array | slice) -> NBest:
         hyp_ptr, hyps = _segments(self.hyp_ptr, sentences)
@@ -561,7 +552,7 @@ class NBest:
 
     def compact(self) -> NBest:
         """Without units that no hypothesis uses; the others in order of first use."""
-        used, unit_idx = first_use_order(self.unit_idx, self.n_units)
+        used, unit_idx = arrays.first_use_order(self.unit_idx, self.n_units)
         some = slice(len(used)) if np.array_equal(used, np.arange(len(used))) else used  # the first ones are views
         return replace(self, units=self.units.take(some), unit_idx=unit_idx)
 

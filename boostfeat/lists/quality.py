@@ -15,7 +15,7 @@ from ..core.errors import InputError, clip
 from ..metrics.metric import METRICS, Metric, metric_of
 from .joining import check_numbers
 from .nbest import NBest, quality_unit
-from .tables import Numbers, read_numbers, split_spec
+from .tables import Numbers, name_and_file, read_numbers, split_spec
 
 QUALITY = "quality"  # name of a column that was given without one
 LOWER = {*(name for name, metric in METRICS.items() if metric.lower_is_better), "loss", "nll", "ppl", "perplexity", "error"}
@@ -39,7 +39,7 @@ def join_quality(nbest: NBest, name: str, numbers: Numbers, path: str, *, lower:
 
 def join_qualities(nbest: NBest, specs: Iterable[str], lower: Collection[str] = ()) -> NBest:
     """The list with the columns of NAME=FILE[:COLUMN] each; those named in ``lower`` are better when lower."""
-    columns = [_named(spec) for spec in specs]
+    columns = [name_and_file(f"--quality {spec}", spec) for spec in specs]
     names = [name for name, _ in columns]
     if twice := next((name for k, name in enumerate(names) if name.lower() in map(str.lower, names[:k])), None):
         raise InputError(f"--quality {twice}: expected each name once, found it twice; choose another")
@@ -94,10 +94,3 @@ def check_name(name: str) -> None:
         raise InputError(
             f"quality column {clip(name)}: expected a name that is no metric, without blanks, ',', '=' and '*'; choose another"
         )
-
-
-def _named(spec: str) -> tuple[str, str]:
-    name, equals, path = spec.partition("=")
-    if not (name and equals and path):
-        raise InputError(f"--quality {spec}: expected NAME=FILE, found no name or no file; give both")
-    return name, path

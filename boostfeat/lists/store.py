@@ -34,7 +34,7 @@ from ..core.overwriting import HEAD, STORE, kind_of, on_map, on_read
 from ..core.strict_json import parse_json, typed
 from ..core.text import is_whole, string_buffers
 from .merging import stack
-from .nbest import NBest, Qualities, Units, columns, numbers, quality_unit, strings, with_columns
+from .nbest import NBest, Qualities, Units, columns, numbers, quality_unit, string_column, strings, with_columns
 
 MAGIC = b"ARROW1"
 VERSION = 1
@@ -227,12 +227,7 @@ def _read_file(path: str | Path) -> NBest:
     except InputError:
         raise
     except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-        raise FormatError(
-            where,
-            expected="an intact store",
-            found=str(error).splitlines()[0][:200],
-            fix=_FIX,
-        ) from None
+        raise FormatError(where, expected="an intact store", found=str(error).splitlines()[0][:200], fix=_FIX) from None
 
 
 def _source(where: str) -> Any:
@@ -445,7 +440,7 @@ class StoreWriter:
         if not isinstance(like, np.ndarray):
             ptr = self._whole(f"{name}.ptr", np.zeros(0, np.int64), files)
             data = self._whole(f"{name}.data", np.zeros(0, np.uint8), files)
-            return pa.LargeStringArray.from_buffers(len(ptr) - 1, pa.py_buffer(ptr), pa.py_buffer(data))
+            return string_column(ptr, data)
         shape = (self._rows[name], *like.shape[1:])
         if not np.prod(shape):
             return np.zeros(shape, like.dtype)

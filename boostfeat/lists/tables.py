@@ -147,6 +147,14 @@ def split_spec(spec: str) -> tuple[str, str]:
     return path, column
 
 
+def name_and_file(where: str, spec: str) -> tuple[str, str]:
+    """Return the parts of NAME=FILE."""
+    name, equals, path = spec.partition("=")
+    if not (name and equals and path):
+        raise InputError(f"{where}: expected NAME=FILE, found no name or no file; give both")
+    return name, path
+
+
 def read_numbers(spec: str) -> Numbers:
     """The numbers of ``FILE`` or ``FILE:COLUMN``."""
     path, column = split_spec(spec)

@@ -111,18 +111,21 @@ class Links:
         return Links(offsets(np.diff(self.ptr)[rows]), self.src[at], self.tgt[at])
 
 
+def checked_links(align: str) -> tuple[tuple[int, int], ...]:
+    """Parse the links of an alignment like '0-0 1-2'."""
+    try:
+        links = tuple([(int(i), int(j)) for i, j in (link.split("-") for link in align.split())])
+        if all(i < 2**31 and j < 2**31 for i, j in links):
+            return links
+    except ValueError:
+        pass
+    raise InputError(f"alignment {clip(align)}: expected links like '0-0 1-2', found others; import the list again")
+
+
 def parse_alignments(column: Strings) -> Links:
     """Links of alignments like '0-0 1-2'; each distinct alignment is parsed once."""
     encoded = column.dictionary_encode()
-    parsed = []
-    for text in encoded.dictionary.to_pylist():
-        try:
-            links = [(int(i), int(j)) for i, j in (link.split("-") for link in text.split())]
-            parsed.append(np.array(links, np.int32).reshape(-1, 2))
-        except (ValueError, OverflowError):
-            raise InputError(
-                f"alignment {clip(text)}: expected links like '0-0 1-2', found others; import the list again"
-            ) from None
+    parsed = [np.array(checked_links(text), np.int64).reshape(-1, 2) for text in encoded.dictionary.to_pylist()]
     flat = np.concatenate([np.zeros((0, 2), np.int64), *parsed])
     distinct = Links(offsets(np.array([len(links) for links in parsed], np.int64)), flat[:, 0], flat[:, 1])
     return distinct.take(np.asarray(encoded.indices))

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from scipy import sparse
 
 from ..core.arrays import F64, I64
 from ..lists.joining import with_features
-from ..lists.nbest import NBest
+from ..lists.nbest import NBest, by_name
 from .decision import Decision
 from .model import Model
 from .tree_columns import augment, augmented_weights
@@ -60,7 +59,7 @@ class ChangedChoices:
     @cached_property
     def parts(self) -> sparse.csr_matrix:
         """[n, names] what each feature and tree adds to the first over the second; only what is not 0."""
-        of_all = np.fromiter(map(self.weights.get, self.names, repeat(0.0)), np.float64, len(self.names))
+        of_all = by_name(self.weights, self.names)
         n_dense = len(self.pairs.global_names)
         dense = self.pairs.global_features
         left = sparse.csr_matrix((dense[0::2] - dense[1::2]) * of_all[:n_dense])

@@ -105,10 +105,7 @@ class Model:
             return nbest.sum_units(unit_scores, own)
         if self.level == "global":
             return nbest.sum_units(unit_scores, own) + tree_scores(self.trees, hypothesis_table(nbest))
-        if nbest.n_hyps and not nbest.n_occurrences:
-            raise InputError(
-                "expected a list with units (phrases) for a model of level local, found none; import one that has them"
-            )
+        check_units(nbest)
         return nbest.sum_units(unit_scores + tree_scores(self.trees, unit_table(nbest, self._tested)), own)
 
     def predict(self, nbest: NBest, *, threads: int = 1) -> I64:
@@ -235,6 +232,13 @@ def _card(tree: Tree, effect: float | None, fires: list[int] | None) -> str:
     total = max(1, sum(fires or []))
     shares = {int(node): k / total for node, k in zip(tree.leaves, fires or [], strict=False)}
     return tree.card(shares, "" if effect is None else f" · effect {effect:.3g}")
+
+
+def check_units(nbest: NBest) -> None:
+    """Raise for a list that trees of level local see nothing of."""
+    if nbest.n_hyps and not nbest.n_occurrences:
+        needs = "expected a list with units (phrases) for trees of level local, found none"
+        raise InputError(f"{needs}; import one that has them, or use level global")
 
 
 def unit_table(nbest: NBest, tested: Set[str] | None = None) -> FeatureTable:

@@ -13,7 +13,7 @@ from ..core.arrays import F64
 from ..core.errors import InputError, repeated
 from ..lists.nbest import NBest, SparseRows, strings
 from ..trees.tree import TreeInput
-from .model import Model, hypothesis_table, unit_table
+from .model import Model, check_units, hypothesis_table, unit_table
 
 
 def augment(nbest: NBest, model: Model, *, leaves: bool = False) -> NBest:
@@ -32,7 +32,8 @@ def augment(nbest: NBest, model: Model, *, leaves: bool = False) -> NBest:
     if model.level == "global":
         table = hypothesis_table(nbest)
         return replace(nbest, extra=_beside(nbest.extra, model, table), extra_names=nbest.extra_names + names)
-    _check_units(nbest, model)
+    if model.trees:
+        check_units(nbest)
     units = replace(nbest.units, x=_beside(nbest.units.x, model, unit_table(nbest)))
     return replace(nbest, units=units, unit_names=nbest.unit_names + names)
 
@@ -53,11 +54,6 @@ def _beside(x: F64, model: Model, table: TreeInput) -> F64:
     return out
 
 
-def _check_units(nbest: NBest, model: Model) -> None:
-    if model.trees and nbest.n_hyps and not nbest.n_occurrences:
-        raise InputError("expected a list with units (phrases) for trees of level local, found none; import one that has them")
-
-
 def leaf_names(model: Model) -> tuple[str, ...]:
     """Return the names of all leaves of all trees, in the order of trees and of nodes."""
     return tuple(f"{tree.name}.{k}" for tree in model.trees for k in range(tree.n_leaves))
@@ -66,8 +62,8 @@ def leaf_names(model: Model) -> tuple[str, ...]:
 def _with_leaves(nbest: NBest, model: Model, names: tuple[str, ...]) -> NBest:
     """The list with a sparse feature for each leaf."""
     local = model.level == "local"
-    if local:
-        _check_units(nbest, model)
+    if local and model.trees:
+        check_units(nbest)
     table, rows = (unit_table(nbest), nbest.units.sparse) if local else (hypothesis_table(nbest), nbest.extra_sparse)
     n, first = len(table), len(nbest.sparse_names)
     column, value = np.empty((n, len(model.trees)), np.int64), np.empty((n, len(model.trees)))

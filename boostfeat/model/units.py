@@ -11,7 +11,7 @@ from ..core.arrays import F64, I32, I64, add_segment_sums, in_ranges, scatter_se
 from ..core.errors import InputError
 from ..core.feature_table import FeatureTable
 from ..lists.nbest import NBest
-from .model import hypothesis_table, unit_table
+from .model import check_units, hypothesis_table, unit_table
 from .model_file import Level
 
 
@@ -30,10 +30,7 @@ class UnitSpace:
         n = nbest.n_hyps
         if level == "global":
             return cls(True, np.arange(n + 1), np.arange(n, dtype=np.int32), hypothesis_table(nbest), threads)
-        if n and not nbest.n_occurrences:
-            raise InputError(
-                "expected a list with units (phrases) for level local, found none; import one that has them, or use level global"
-            )
+        check_units(nbest)
         return cls(False, nbest.unit_ptr, nbest.unit_idx, unit_table(nbest), threads)
 
     def __len__(self) -> int:

@@ -84,6 +84,7 @@ CHANGES = {
     "no UTF-8": lambda text: text[: len(text) // 2] + b"\xff" + text[len(text) // 2 :],
     "NUL": lambda text: text[: len(text) // 2] + b"\0" + text[len(text) // 2 :],
     "a line that is cut": lambda text: text[: len(text) // 2],
+    "sentences that go back": lambda text: text + b"".join(text.splitlines(keepends=True)[1:3]),
 }
 
 

@@ -186,7 +186,7 @@ def test_ctranslate2() -> None:
     assert nbest.global_column("DecoderScore").tolist() == [-0.5, -0.75, -0.25]
     assert nbest.src_start.tolist() == [0, 1, -1, 0, -1, -1, -1]
     assert from_ctranslate2(results).unit_names == ("Alignment.max", "Alignment.entropy", "Pieces", "Words")
-    with pytest.raises(InputError, match="expected a scoring result for each hypothesis, found 2"):
+    with pytest.raises(InputError, match="expected 3 scoring results, one a hypothesis, found 2"):
         from_ctranslate2(results, scores=scores[:2])
     with pytest.raises(InputError, match="expected 3 scoring results, one a hypothesis, found 4"):
         from_ctranslate2(results, scores=[*scores, scores[0]])

@@ -277,32 +277,6 @@ def test_systems(tmp_path: Path) -> None:
         import_corpus(Corpus([]), ReadOptions())
 
 
-BAD_JSON = [
-    ("hyporadise", '[{"input": "a", "output": "b"}]', r"\[0\]: input: expected a list, found a string"),
-    ("hyporadise", '[{"output": "b"}]', r"\[0\]: expected the key 'input', found none"),
-    ("hyporadise", '[{"input": ["a"], "am_score": [1e999]}]', "expected JSON, found 1e999 where a finite number is expected"),
-    ("hyporadise", "[1]", r"\[0\]: expected an object, found a whole number"),
-    ("hyporadise", "[{]", "expected JSON"),
-    ("mlm-scoring", '{"u": {"ref": "x"}}', 'expected utterances with "hyp_1"'),
-    ("mlm-scoring", '{"u": {"hyp_1": {"score": 1}}}', "hyp_1: expected the key 'text', found none"),
-    ("sockeye", '{"translations": ["a"], "scores": [[1], [2]]}', "list:1: expected scores of 1 translation, found 2"),
-    ("sockeye", '{"translations": ["a"], "scores": ["x"]}', r"list:1: scores\[0\]: expected a number or a list, found a string"),
-    ("vosk", '{"alternatives": [{"confidence": 1}]}', r"list:1: alternatives\[0\]: expected the key 'text', found none"),
-    (
-        "openai",
-        '{"choices": [{"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": []}}]}',
-        "expected 1 number in 'token_logprobs'",
-    ),
-    ("openai", '{"choices": [{"message": {}}]}', r"choices\[0\].message: expected the key 'content', found none"),
-]
-
-
-@pytest.mark.parametrize(("format", "text", "message"), BAD_JSON)
-def test_bad_json(tmp_path: Path, format: str, text: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        read(tmp_path, text, format=format)
-
-
 @pytest.mark.parametrize(("n", "more"), [(5, ""), (6, " and 1 more"), (8, " and 3 more")])
 def test_keys_of_json_lists_that_are_left_out_are_counted(tmp_path, n, more):
     """Those of units, which have no place for them: five are named."""

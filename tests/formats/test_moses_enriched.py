@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from decimal import Decimal
 from itertools import pairwise
-from math import inf, nextafter
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import FormatError
 from boostfeat.core.files import read_blocks
-from boostfeat.formats import bar_lines, detect, read
-from boostfeat.formats.bar_kernel import read_number
+from boostfeat.formats import detect, read
 from boostfeat.formats.bar_lines import last_sentence
 from boostfeat.formats.moses import enriched as moses_enriched
 from boostfeat.formats.moses.enriched import parse_line
@@ -63,33 +58,6 @@ def test_a_line_in_all_its_parts(tmp_path):
     assert not nb.extra_names
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda text: text,
-        lambda text: text.replace("\n", "\r\n"),
-        lambda text: "\n  \n" + text + "\n",
-        lambda text: text.replace("0 ||| the", "0||| the"),
-        lambda text: text.removesuffix("\n"),
-        lambda text: text.replace("red", "réd\u00a0\u4e2d"),
-        lambda text: text.replace("red house |", " |").replace("1-2=1-2", ""),  # a phrase of no words
-        lambda text: text.replace("0 |||", "999999999999999999 |||"),
-        lambda text: text.replace("-1.5 TM0", "-15e-1 TM0").replace("LM0= -3.5", "LM0= -0.35E+1"),
-        lambda text: text.replace("LM0= -1.5", "LM0= -1.50000000000000000000"),  # too long for the kernel
-        lambda text: text.replace("LM0= -3.5", "Doc0= 7 LM0= -3.5"),  # a total that no block carries
-        lambda text: text + text.replace("0 |||", "3 |||"),
-        lambda text: text + text.replace("LM0= -2 ", "LM0= -2 WT_a~b= 1 ").replace("0 |||", "1 |||"),  # a sparse feature
-        lambda text: text.replace("wa=0-0 ,", "").replace("total=-0.5, ", ""),
-    ],
-    ids=range(14),
-)
-def test_kernel_and_plain_reader_agree(tmp_path, change):
-    text = change(LINE + LINE.replace("the", "a").replace("LM0= -1.5", "LM0= -1").replace("LM0= -3.5", "LM0= -3"))
-    fast, plain = read_text(tmp_path, text), read_plainly(text)
-    assert fast.n_hyps >= 2
-    assert fast.differences(plain) == []
-
-
 @pytest.mark.parametrize("seed", range(30))
 def test_columns_come_in_the_order_in_which_lines_give_them(tmp_path, seed):
     """Whoever reads which line: the kernel reads the first ones, the plain reader those whose blocks and totals differ.
@@ -126,26 +94,6 @@ def test_source_spans(span, is_read):
     assert parse_line(line, "here", {}).units[0].src == (first, last + 1)
 
 
-@settings(max_examples=500, deadline=None)
-@given(st.floats(allow_nan=False, allow_infinity=False) | st.decimals(-1000, 1000, places=5).map(float), st.sampled_from("rgfe"))
-def test_kernel_numbers_equal_pythons(value, style):
-    """Bit by bit where the kernel gives a number; else it leaves the line to Python's own float()."""
-    text = (repr(value) if style == "r" else format(value, style))[:60]
-    raw = np.frombuffer((text + "|").encode(), np.uint8)
-    found, end = read_number(raw, 0, len(text))
-    if end >= 0:
-        assert (found, end) == (float(text) + 0.0, len(text))
-
-
-@given(st.floats(1e-80, 1e80))
-def test_numbers_in_full_precision_take_the_fast_path(value):
-    """As our own writers print them. 18 digits of what lies halfway between two floats are the hardest ones."""
-    halfway = Decimal(value) + (Decimal(nextafter(value, inf)) - Decimal(value)) / 2
-    for text in (repr(value), f"{halfway:.17e}"):
-        found, end = read_number(np.frombuffer(text.encode(), np.uint8), 0, len(text))
-        assert (found, end) == (float(text), len(text)) or (end == -1 and Decimal(text) == halfway)  # a tie is left to float()
-
-
 def test_round_trip(tmp_path):
     nb = replace(synthetic_nbest(SyntheticOptions(sentences=7, hyps=9), seed=3), meta={})
     nb = replace(nb, stats=np.zeros((0, 6), np.int32), ref_ptr=np.zeros(8, np.int64), refs=nb.refs[:0])
@@ -155,13 +103,6 @@ def test_round_trip(tmp_path):
     again = attach(read_text(tmp_path, out.getvalue().decode(), source=source), source=source, refs=[], name="list")
     assert again.differences(nb) == []
     assert detect(tmp_path / "list") == "moses-enriched"
-
-
-def test_size_keeps_the_first(tmp_path):
-    text = "".join(LINE.replace("0 |||", f"{s} |||").replace("-1.5 |||", f"-{k}.5 |||") for s in range(3) for k in range(5))
-    nb = read_text(tmp_path, text, size=2)
-    assert nb.hyp_ptr.tolist() == [0, 2, 4, 6]
-    assert nb.score.tolist() == [-0.5, -1.5] * 3
 
 
 def test_equal_units_of_different_sentences_are_one(tmp_path):
@@ -218,48 +159,6 @@ def test_real_list(real, name):
 # ---------------------------------------------------------------------------------------------------------------------
 # Chunks and threads
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def small_chunks(monkeypatch):
-    """Blocks of a few lines."""
-    monkeypatch.setattr(bar_lines, "BLOCK_BYTES", 700)
-
-
-def lines_of(n_sentences: int) -> str:
-    """Lists of 1 to 7 hypotheses whose units occur in several sentences, their totals different each time."""
-    rng, out = np.random.default_rng(0), []
-    for sent in range(n_sentences):
-        for _ in range(rng.integers(1, 8)):
-            lm, total = -rng.integers(1, 4) / 4, rng.integers(10)
-            block = f"a b |0-1,wa=0-0 1-1 ,total=-{total}, LM0= {lm} TM0= 1 0| "
-            out.append(f"{sent} ||| {block * 2}||| LM0= {2 * lm} TM0= 2 0 ||| {-total} ||| \n")
-    return "".join(out)
-
-
-@pytest.mark.usefixtures("small_chunks")
-@pytest.mark.parametrize("size", [None, 1, 3])
-@pytest.mark.parametrize("bad", [None, 30, 90])
-def test_threads_and_chunks_change_nothing(tmp_path, size, bad):
-    """Bit by bit what the plain reader has, also where it takes over in the middle (a feature that other lines do not have)."""
-    lines = lines_of(40).splitlines(keepends=True)
-    if bad:
-        lines[bad] = lines[bad].replace("TM0= 2 0", "TM0= 2 0 Odd= 1")
-    twin = read_plainly("".join(lines), size=size)
-    for threads in (1, 3):
-        found = read_text(tmp_path, "".join(lines), size=size, threads=threads)
-        if bad is None or size is None:
-            assert found.differences(twin) == []
-        assert found.text.equals(twin.text)
-
-
-@pytest.mark.usefixtures("small_chunks")
-@pytest.mark.parametrize("threads", [1, 3])
-def test_sentences_that_go_back_in_a_later_chunk_are_found(tmp_path, threads):
-    text = lines_of(30)
-    n = text.count("\n")
-    with pytest.raises(FormatError, match=f"list:{n + 1}: expected sentence id 29 or higher, found 0"):
-        read_text(tmp_path, text + lines_of(3), threads=threads)
 
 
 def test_blocks_hold_whole_sentences(tmp_path):

@@ -62,6 +62,18 @@ JSON = {
     ("fairseq", "H-0\t-1\ta\nA-0\t0.5,0.5 x\n"): ":2: expected an alignment like 0-0 1-2, found '0.5,0.5 x'",
     ("sockeye", '{"translations": ["x"], "scores": ["\u0663"]}'): ":1: scores[0]: expected a number or a list, found a string",
     ("fairseq", "H-0\t-1\ta\nA-0\t0:0\n"): ":2: expected an alignment like 0-0 1-2, found '0:0'",
+    ("hyporadise", '[{"output": "b"}]'): ": [0]: expected the key 'input', found none",
+    ("hyporadise", '[{"input": ["a"], "am_score": [1e999]}]'): ": expected JSON, found 1e999 where a finite number is expected",
+    ("hyporadise", "[1]"): ": [0]: expected an object, found a whole number",
+    ("hyporadise", "[{]"): ": expected JSON",
+    ("mlm-scoring", '{"u": {"ref": "x"}}'): ': expected utterances with "hyp_1"',
+    ("mlm-scoring", '{"u": {"hyp_1": {"score": 1}}}'): ":1: u: hyp_1: expected the key 'text', found none",
+    ("sockeye", '{"translations": ["a"], "scores": [[1], [2]]}'): ":1: expected scores of 1 translation, found 2",
+    ("vosk", '{"alternatives": [{"confidence": 1}]}'): ":1: alternatives[0]: expected the key 'text', found none",
+    ("openai", '{"choices": [{"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": []}}]}'): (
+        ":1: choices[0]: expected 1 number in 'token_logprobs'"
+    ),
+    ("openai", '{"choices": [{"message": {}}]}'): ":1: choices[0].message: expected the key 'content', found none",
 }
 HEADER = '{"boostfeat": "nbest/1", "unit_features": ["a"]%s}\n'
 QUALITY = '{"id": 0, "hyps": [{"text": "x", "quality": {"q": %s}}]}\n'

@@ -44,7 +44,7 @@ from boostfeat.features.feature_maker import FeatureMaker, with_plan
 from boostfeat.features.language_model import LanguageModel
 from boostfeat.features.lexicon import Bitext
 from boostfeat.features.plan import Entry, FeaturePlan
-from boostfeat.features.registry import GIVEN, FromBitext
+from boostfeat.features.registry import GIVEN
 from boostfeat.features.templates import TEMPLATES
 from boostfeat.formats import jsonl
 from boostfeat.formats.bar_lines import BarLines
@@ -381,7 +381,9 @@ def plans_of(nbest: NBest, *names: str) -> list[bytes]:
 
 def reranked_plan() -> list[bytes]:
     """Plans of all the templates that are computed unit by unit or list by list."""
-    given = (set(template.reads) & set(GIVEN) or isinstance(template.learn, FromBitext) for template in TEMPLATES.values())
+    given = (
+        set(template.reads) & set(GIVEN) or (template.bitext_teaches and not template.crossed) for template in TEMPLATES.values()
+    )
     return plans_of(reranked_list(), *(name for name, is_given in zip(TEMPLATES, given, strict=True) if not is_given))
 
 
@@ -644,7 +646,7 @@ READERS: dict[str, Reader] = {
     "loop-ini": Reader(text(made.INI), ini_of_loop, good_ini, real="fi-en/moses.ini"),
     "export-ini": Reader(text(made.INI), ini_of_export, good_ini, real="fi-en/moses.ini"),
     "graph-names": Reader(text(made.GRAPH_INI), named_graph, good_list, real="fi-en/moses.ini"),
-    "arpa": Reader(text(made.ARPA), LanguageModel.load, lambda lm: lm.score("this is is x")),
+    "arpa": Reader(text(made.ARPA), LanguageModel.load, lambda lm: lm.words(["this", "is", "is", "x"])),
     "phrase-table": Reader(
         text(made.TABLE), lambda path: (read_phrase_table(path), read_phrase_table(path, ["das haus"])), real="fi-en/system/phrase*.xz"
     ),

@@ -40,6 +40,8 @@ def nbest(tmp_path: Path) -> NBest:
     [
         (" \n", "", "numbers: expected numbers, found an empty file; check what wrote it"),
         ("1\0", "", "numbers: expected UTF-8 text, found byte 0x00 at column 2; looks like a binary file"),
+        ("1\n1_0\n", "", "numbers: row 2: expected a finite number, found '1_0'"),
+        ("a\ta\n1\t2\n", ":a", "numbers:1: expected distinct names of columns, found "),
         ("1 2\n3 4\n5 x\n", "", "numbers: row 3: expected a finite number for denominator, found 'x'"),
         ("[1,", "", "numbers:1: expected JSON, found"),
         ('[1]\n{"a": 1}\nx', "", "numbers:3: expected JSON, found"),

@@ -25,7 +25,7 @@ from ...lists.words import Words as WordRows
 from ...metrics.ngrams import key_masses, list_keys
 from ...model.decision import expected_words
 from ..expected_length import learn_lengths
-from ..registry import Columns, Crossed, Dense, template
+from ..registry import Columns, Dense, FromPairs, template
 from ..teach import learn_translations
 from .helpers import STEP, Words, rounded
 from .place import FLOOR, Translations, stems
@@ -76,7 +76,7 @@ def _log_ratio(n: int, m: int) -> float:
     return abs(log(n / m))
 
 
-@template("expected_length", learn=Crossed(learn_lengths, bitext=True), columns=("length.over", "length.under"))
+@template("expected_length", learn=FromPairs(learn_lengths, bitext=True), columns=("length.over", "length.under"))
 def expected_length(hypothesis: Words, sentence: Words, *, shared: Sequence[float], of_stems: Mapping[str, float]) -> Dense:
     """Words beyond, and below, the number that references and a bitext let expect: squared, by that number."""
     expected = expected_words(sentence, shared, of_stems)
@@ -84,7 +84,7 @@ def expected_length(hypothesis: Words, sentence: Words, *, shared: Sequence[floa
     return {"length.over" if off > 0 else "length.under": off * off / expected}
 
 
-@template("model1_inverse", learn=Crossed(learn_translations(inverse=True)), columns=("m1.src",))
+@template("model1_inverse", learn=FromPairs(learn_translations(inverse=True)), columns=("m1.src",))
 def model1_inverse(hypothesis: Words, sentence: Words, *, cut: int, table: Translations) -> Dense:
     """Model 1 log-probability of the source's stems given the hypothesis, as references taught it: what is left out costs.
 

@@ -12,18 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..registry import Dense, Names, template
 from ..teach import frequent
-from .helpers import (
-    UNKNOWN_CLUSTER,
-    Links,
-    Words,
-    as_sets,
-    classes,
-    counts,
-    has_digit,
-    has_letter,
-    is_punctuation,
-    unlinked,
-)
+from .helpers import UNKNOWN_CLUSTER, Links, Words, as_sets, classes, counts, has_digit, has_letter, is_punctuation, unlinked
 
 if TYPE_CHECKING:
     from ..lexicon import Lexicon, TranslationTable

@@ -12,17 +12,9 @@ from itertools import pairwise
 from math import log, log1p
 from typing import TYPE_CHECKING
 
-from ..registry import Counted, Crossed, Dense, FromBitext, Names, template
-from ..teach import (
-    choose_corpus_pairs,
-    frequent,
-    lacks_language_model,
-    learn_bins,
-    learn_language_models,
-    learn_morphemes,
-    learn_translations,
-    morphemes,
-)
+from .. import teach
+from ..registry import Counted, Dense, FromPairs, Names, from_bitext, template
+from ..teach import morphemes
 from .helpers import END, START, UNKNOWN, Links, Words, as_sets, classes, has_digit, is_punctuation
 from .phrase import al
 
@@ -84,8 +76,8 @@ def orientation(turn_before: str, turn_after: str) -> Dense:
 
 @template(
     "lm_per_word",
-    learn=learn_language_models,
-    needs=lacks_language_model,
+    learn=teach.learn_language_models,
+    needs=teach.lacks_language_model,
     columns=lambda *, features, thresholds: [
         name for lm in features for name in (f"lm.word.{lm}", *(f"lm.word.{lm}<{q}" for q in thresholds[lm]))
     ],
@@ -115,7 +107,7 @@ def checked_bins(*, features: Words, quantiles: Quantiles) -> dict[str, Words | 
 
 @template(
     "previous",
-    learn=learn_bins(previous=True),
+    learn=teach.learn_bins(previous=True),
     columns=lambda *, features: ["prev.none", *(f"prev.{name}" for name in features)],
     ready=checked_bins,
 )
@@ -126,7 +118,7 @@ def previous(previous_features: Values | None, *, features: Words, quantiles: Qu
 
 @template(
     "following",
-    learn=learn_bins(previous=False),
+    learn=teach.learn_bins(previous=False),
     columns=lambda *, features: ["next.none", *(f"next.{name}" for name in features)],
     ready=checked_bins,
 )
@@ -222,14 +214,14 @@ def _linked_pairs(source: Words, target: Words, links: Links) -> Mapping[str, Se
     return {"pairs": al.compute(source, target, links)}
 
 
-@template("cx", learn=frequent(300, _linked_pairs, "pairs"), ready=as_sets)
+@template("cx", learn=teach.frequent(300, _linked_pairs, "pairs"), ready=as_sets)
 def context(source: Words, target: Words, links: Links, span: Span, sentence: Words, *, pairs: Set[str]) -> Names:
     """The most frequent linked word pairs with the source word before or after: ``cx:talo|house|-iso`` [EMR13]."""
     found = _in_context(source, target, links, span, sentence)
     return [name for pair, *beside in found if pair in pairs for name in _beside(pair, *beside)]
 
 
-@template("cu", learn=Counted(_linked_pairs, choose_corpus_pairs), ready=as_sets)
+@template("cu", learn=Counted(_linked_pairs, teach.choose_corpus_pairs), ready=as_sets)
 def context_with_unknown(source: Words, target: Words, links: Links, span: Span, sentence: Words, *, pairs: Set[str]) -> Names:
     """``cx`` with all others as ``unk``: ``cu:talo|house|-iso``, ``cu:unk|+talo``, ``cu:unk|-unk`` [EMR13 4.2]."""
     known, out = frequent_sources(frozenset(pairs)), []
@@ -315,19 +307,19 @@ def stems(words: Words, cut: int) -> list[str]:
     return [word[:cut] for word in words]
 
 
-@template("model1", learn=Crossed(learn_translations(inverse=False)), columns=("m1.tgt",))
+@template("model1", learn=FromPairs(teach.learn_translations(inverse=False)), columns=("m1.tgt",))
 def model1(target: Words, sentence: Words, *, cut: int, table: Translations) -> Dense:
     """Model 1 log-probability of the target words given the source sentence's stems, as references taught it."""
     return {"m1.tgt": log_translated(target, stems(sentence, cut), table)}
 
 
-@template("model1_bitext", learn=FromBitext(learn_translations(inverse=False)), columns=("m1.bitext",))
+@template("model1_bitext", learn=from_bitext(teach.learn_translations(inverse=False)), columns=("m1.bitext",))
 def model1_bitext(target: Words, sentence: Words, *, cut: int, table: Translations) -> Dense:
     """Model 1 log-probability as a bitext taught it (``--bitext``)."""
     return {"m1.bitext": log_translated(target, stems(sentence, cut), table)}
 
 
-@template("morpheme_weight", learn=FromBitext(learn_morphemes), columns=("morph.tgt|src", "morph.src|tgt"))
+@template("morpheme_weight", learn=from_bitext(teach.learn_morphemes), columns=("morph.tgt|src", "morph.src|tgt"))
 def morpheme_weight(source: Words, target: Words, *, cut: int, table: Translations, inverse: Translations) -> Dense:
     """Model 1 log-probability of each phrase's stems and suffixes given the other's, from a bitext [TA13 2.2]."""
     f, e = morphemes(source, cut), morphemes(target, cut)

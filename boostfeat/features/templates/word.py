@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
 from ...core.errors import InputError
-from ..registry import Columns, Crossed, Dense, Names, template
+from ..registry import Columns, Dense, FromPairs, Names, template
 from ..teach import MOST_WORDS, learn_frequencies, learn_language_model
 from .helpers import Words, has_digit, is_punctuation
 
@@ -82,7 +82,7 @@ def _ranked(*, frequencies: Mapping[str, int]) -> dict[str, Any]:
 
 @template(
     "frequency",
-    learn=Crossed(learn_frequencies),
+    learn=FromPairs(learn_frequencies),
     columns=("freq.log", "freq.unknown", *(f"freq.top{most}" for most in RANKS)),
     ready=_ranked,
 )

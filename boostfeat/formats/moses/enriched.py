@@ -18,28 +18,10 @@ from ...core.arrays import I32, I64, offsets
 from ...core.errors import FormatError, InputError, clip
 from ...core.text import BLANKS, is_whole, split_words
 from ...lists.build import HypColumns, HypRecord, ReadOptions, UnitRecord
-from ...lists.nbest import NBest
-from ..bar_kernel import (
-    SourceTokens,
-    check_totals,
-    find_repeats,
-    read_blocks,
-    read_rows_of_features,
-    room_for_features,
-    room_for_units,
-)
-from ..bar_lines import BarLines, NamedValues, read_bar_list, source_tokens, string_column, unit_columns
-from ..fields import (
-    block_fields,
-    check_links,
-    format_features,
-    format_number,
-    group_names,
-    number,
-    read_features,
-    sentence_id,
-    split_fields,
-)
+from ...lists.nbest import NBest, string_column
+from .. import bar_kernel as kernels
+from .. import fields
+from ..bar_lines import BarLines, NamedValues, read_bar_list, source_tokens, unit_columns
 from .plain_lists import check_writable, labelled_rows, lines_left_out
 
 LAYOUT = "id ||| phrase |span,wa=..,total=.., scores| ... ||| features ||| score"
@@ -55,14 +37,14 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _columns(lines: BarLines, sent: I64, source: SourceTokens) -> HypColumns:
+def _columns(lines: BarLines, sent: I64, source: kernels.SourceTokens) -> HypColumns:
     lines.odd |= lines.n_fields < 3
     most, n, size = len(lines.bars) // 2 + 1, len(lines), lines.block.end
-    units = room_for_units(most, size, source)
+    units = kernels.room_for_units(most, size, source)
     n_units, text_ptr, text = np.zeros(n, np.int64), np.zeros(n + 1, np.int64), np.empty(size, np.uint8)
     places, blocks = np.empty((3, most), np.int32), np.empty((3, most), np.int64)
     given = (lines.bars, sent, *lines.field(1), lines.first_bars(1), source)
-    n_occ = read_blocks(lines.buf, *given, units, *blocks, n_units, text_ptr, text, *places, lines.odd)
+    n_occ = kernels.read_blocks(lines.buf, *given, units, *blocks, n_units, text_ptr, text, *places, lines.odd)
     unit_idx, *starts = places[:, :n_occ]  # and starts in source and target
     texts, score = string_column(text_ptr, text), lines.numbers(lines.field(3))
     of_units, totals = _features(lines, blocks[1:, : units.n[0]], n_units, unit_idx)  # begin and end of those of units
@@ -73,13 +55,13 @@ def _features(lines: BarLines, of_units: I64, n_units: I64, unit_idx: I32) -> tu
     """Features of the units, and of the lines those that no unit carries; lines whose totals are not the units' sums are odd."""
     v, n = len(of_units[0]), len(lines)
     both = [np.append(own, totals) for own, totals in zip(of_units, lines.field(2), strict=True)]
-    found, counts, odd = room_for_features(lines.block.end), np.empty(v + n, np.int64), np.zeros(v + n, bool)
-    read_rows_of_features(lines.buf, *both, found, counts, odd)
+    found, counts, odd = kernels.room_for_features(lines.block.end), np.empty(v + n, np.int64), np.zeros(v + n, bool)
+    kernels.read_rows_of_features(lines.buf, *both, found, counts, odd)
     names, _, idx, val = lines.named(found, counts)
-    find_repeats(counts, idx, len(names), odd)
+    kernels.find_repeats(counts, idx, len(names), odd)
     lines.odd |= odd[v:]
     ptr, kept = offsets(counts), np.ones(len(idx), bool)
-    check_totals(ptr, idx, val, n_units, unit_idx, len(names), odd, kept, lines.odd)
+    kernels.check_totals(ptr, idx, val, n_units, unit_idx, len(names), odd, kept, lines.odd)
     end = ptr[v]
     n_kept = np.diff(offsets(kept[end:])[ptr[v:] - end])
     totals = NamedValues(names, n_kept, idx[end:][kept[end:]], val[end:][kept[end:]])
@@ -93,8 +75,8 @@ def _features(lines: BarLines, of_units: I64, n_units: I64, unit_idx: I32) -> tu
 
 def parse_line(line: str, where: str, cache: dict[str, UnitRecord]) -> HypRecord:
     """Read one hypothesis. Blocks already in ``cache`` (by their text) are not parsed again."""
-    parts = split_fields(line, where, least=3, layout=LAYOUT)
-    sent, pieces = sentence_id(parts[0], where), parts[1].split("|")
+    parts = fields.split_fields(line, where, least=3, layout=LAYOUT)
+    sent, pieces = fields.sentence_id(parts[0], where), parts[1].split("|")
     if len(pieces) % 2 == 0 or split_words(pieces[-1]):
         found = clip(pieces[-1].strip(BLANKS) or parts[1])
         raise FormatError(where, expected="a block |span,...| after every phrase", found=found, fix="was the line cut?")
@@ -105,27 +87,27 @@ def parse_line(line: str, where: str, cache: dict[str, UnitRecord]) -> HypRecord
             cache[block] = _parse_block(block, where)
         units.append(_placed(cache[block], len(tokens), len(words), where))
         tokens += words
-    score = number(split_words(parts[3])[0], where, "the score") if len(parts) > 3 and parts[3] else nan
-    return HypRecord(sent, " ".join(tokens), where, score, units=units, totals=read_features(parts[2], where))
+    score = fields.number(split_words(parts[3])[0], where, "the score") if len(parts) > 3 and parts[3] else nan
+    return HypRecord(sent, " ".join(tokens), where, score, units=units, totals=fields.read_features(parts[2], where))
 
 
 def _placed(unit: UnitRecord, start: int, n_words: int, where: str) -> UnitRecord:
     """The unit of a block at its place in the text. Of a word that it drops Moses says 0-0: links to nothing are left out."""
     if n_words and unit.align and unit.src:
-        check_links(unit.align, where, n_src=unit.src[1] - unit.src[0], n_tgt=n_words)
+        fields.check_links(unit.align, where, n_src=unit.src[1] - unit.src[0], n_tgt=n_words)
     return unit._replace(tgt=(start, start + n_words), align=unit.align if n_words else "")
 
 
 def _parse_block(block: str, where: str) -> UnitRecord:
-    span, align, total, rest = block_fields(block)
+    span, align, total, rest = fields.block_fields(block)
     first, dash, last = span.partition("-")
     if not (dash and is_whole(first) and is_whole(last) and int(first) <= int(last) < 2**31 - 1):
         raise FormatError(where, expected="a source span like 0-1 in a block", found=clip(span))
     return UnitRecord(
-        features=read_features(rest, where),
+        features=fields.read_features(rest, where),
         src=(int(first), int(last) + 1),
         align=" ".join(split_words(align)),
-        score=number(total, where, "total") if total else nan,
+        score=fields.number(total, where, "total") if total else nan,
     )
 
 
@@ -179,11 +161,11 @@ def _check_units(nbest: NBest) -> None:
 
 def _block_tails(nbest: NBest) -> list[str]:
     """Return what follows the span in the block of each distinct unit."""
-    units, rows, groups = nbest.units, nbest.units.sparse, group_names(nbest.unit_names)
+    units, rows, groups = nbest.units, nbest.units.sparse, fields.group_names(nbest.unit_names)
     names, tails = nbest.sparse_names.to_pylist(), []
     for u, align in enumerate(units.align.to_pylist()):
-        total = "" if np.isnan(units.score[u]) else f"total={format_number(units.score[u])}, "
+        total = "" if np.isnan(units.score[u]) else f"total={fields.format_number(units.score[u])}, "
         at = range(rows.ptr[u], rows.ptr[u + 1])
-        sparse = "".join(f" {names[rows.idx[i]]}= {format_number(rows.val[i])}" for i in at)
-        tails.append(f"wa={align} ,{total}{format_features(groups, units.x[u])}{sparse}")
+        sparse = "".join(f" {names[rows.idx[i]]}= {fields.format_number(rows.val[i])}" for i in at)
+        tails.append(f"wa={align} ,{total}{fields.format_features(groups, units.x[u])}{sparse}")
     return tails

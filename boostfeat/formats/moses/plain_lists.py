@@ -21,18 +21,10 @@ from ...core.arrays import F64, I64, Array
 from ...core.errors import FormatError, InputError, clip, counted
 from ...core.text import split_words
 from ...lists.build import HypColumns, HypRecord, ReadOptions, UnitRecord
-from ...lists.nbest import NBest, SparseRows, Units
+from ...lists.nbest import NBest, SparseRows, Units, string_column
+from .. import fields
 from ..bar_kernel import SourceTokens, read_units, room_for_units
-from ..bar_lines import BarLines, NamedValues, read_bar_list, source_tokens, string_column, unit_columns
-from ..fields import (
-    format_features,
-    format_number,
-    group_names,
-    optional_score,
-    read_features,
-    sentence_id,
-    split_fields,
-)
+from ..bar_lines import BarLines, NamedValues, read_bar_list, source_tokens, unit_columns
 from ..sniffers import BLOCK
 
 LAYOUT = "id ||| text ||| features ||| score [||| segmentation] [||| alignment]"
@@ -70,9 +62,9 @@ def _columns(lines: BarLines, sent: I64, source: SourceTokens) -> HypColumns:
 
 def parse_line(line: str, where: str) -> HypRecord:
     """Read one hypothesis."""
-    parts = split_fields(line, where, least=3, most=6, layout=LAYOUT)
-    sent, features = sentence_id(parts[0], where), read_features(parts[2], where)
-    score = optional_score(parts[3], where) if len(parts) > 3 else nan
+    parts = fields.split_fields(line, where, least=3, most=6, layout=LAYOUT)
+    sent, features = fields.sentence_id(parts[0], where), fields.read_features(parts[2], where)
+    score = fields.optional_score(parts[3], where) if len(parts) > 3 else nan
     text, units = _inline_segments(parts[1], where) if "|" in parts[1] else (parts[1], [])
     return HypRecord(sent, text, where, score, features, _segments(parts[4:], units, text, where))
 
@@ -164,14 +156,14 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
 
 def labelled_rows(nbest: NBest, dense: F64) -> Iterator[tuple[int, str, str]]:
     """Yield sentence, features and score of each hypothesis; ``dense`` [H, D] are the values of its global features."""
-    groups, sparse = group_names(nbest.global_names), SparseRows.from_matrix(nbest.global_sparse)
+    groups, sparse = fields.group_names(nbest.global_names), SparseRows.from_matrix(nbest.global_sparse)
     sparse_names, ids = nbest.sparse_names.to_pylist(), nbest.ids.tolist()
     for h, s in enumerate(nbest.sent_of_hyp.tolist()):
         values = (dense[h] + 0.0).tolist()  # what is absent is -0.0
         own = slice(sparse.ptr[h], sparse.ptr[h + 1])
         named = zip(sparse.idx[own].tolist(), sparse.val[own].tolist(), strict=True)
-        labelled = [format_features(groups, values), *(f"{sparse_names[j]}= {format_number(v)}" for j, v in named)]
-        yield ids[s], " ".join(filter(None, labelled)), "" if isnan(nbest.score[h]) else format_number(nbest.score[h])
+        labelled = [fields.format_features(groups, values), *(f"{sparse_names[j]}= {fields.format_number(v)}" for j, v in named)]
+        yield ids[s], " ".join(filter(None, labelled)), "" if isnan(nbest.score[h]) else fields.format_number(nbest.score[h])
 
 
 def left_out(nbest: NBest) -> list[str]:

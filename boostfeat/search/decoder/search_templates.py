@@ -24,7 +24,6 @@ import numpy as np
 
 from ...core.arrays import F64, I64, owners
 from ...core.errors import InputError
-from ...features.compute import checked_links
 from ...features.feature_maker import FeatureMaker
 from ...features.plan import Entry, FeaturePlan, full_name
 from ...features.registry import Template
@@ -32,7 +31,7 @@ from ...features.resources import Clusters, Resources
 from ...features.templates.helpers import split
 from ...features.templates.place import TURNS, checked_bins
 from ...lists.nbest import SparseRows
-from ...lists.words import NONE
+from ...lists.words import NONE, checked_links
 from .search import Moves
 from .search_ngrams import START, Ngrams, joined
 from .searchable import BETWEEN, is_placed
