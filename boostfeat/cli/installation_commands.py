@@ -126,7 +126,7 @@ def data_folder() -> Path:
 
 REQUIRED = (
     *("numpy", "scipy", "scikit-learn", "lightgbm", "sacrebleu", "numba", "pyarrow", "threadpoolctl"),
-    *("typer", "rich", "msgspec", "zstandard"),
+    *("typer", "rich", "msgspec", "narwhals", "zstandard"),
 )
 OPTIONAL = {  # distribution: what is not to be had without it
     "jinja2": "report",
