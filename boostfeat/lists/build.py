@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ..core.arrays import F64, I32, I64, Array, first_use_order, offsets, owners, unique_rows
 from ..core.errors import FormatError, InputError, counted
-from ..core.text import Strings, has_text, normal, split_words, string_buffers
+from ..core.text import Strings, has_text, normal, split_words
 from ..metrics.bleu import bleu_stats
 from ..metrics.metric import tokenizer
 from .absent import are_few
@@ -575,24 +575,16 @@ def with_tokenizer(nbest: NBest, name: str, *, threads: int = 1) -> NBest:
 def with_stats(nbest: NBest, *, threads: int = 1) -> NBest:
     """Return the lists with BLEU statistics against their references."""
     split = tokenizer(nbest.tokenizer)
-    text_ptr, text = string_buffers(_tokenised(nbest.text, split) if nbest.tokenizer != "none" else nbest.text)
-    ref_text_ptr, ref = string_buffers(_tokenised(nbest.refs, split) if nbest.tokenizer != "none" else nbest.refs)
-    stats = bleu_stats(
-        hyp_ptr=nbest.hyp_ptr,
-        text_ptr=text_ptr,
-        text=text,
-        ref_ptr=nbest.ref_ptr,
-        ref_text_ptr=ref_text_ptr,
-        ref=ref,
-        threads=threads,
-    )
+
+    def tokenised(texts: Strings) -> Strings:
+        """Split texts, each distinct one once."""
+        if nbest.tokenizer == "none":
+            return texts
+        codes = texts.dictionary_encode()
+        return strings([split(text) for text in codes.dictionary.to_pylist()]).take(codes.indices)
+
+    stats = bleu_stats(nbest.hyp_ptr, tokenised(nbest.text), nbest.ref_ptr, tokenised(nbest.refs), threads=threads)
     return replace(nbest, stats=stats)
-
-
-def _tokenised(texts: Strings, split: Callable[[str], str]) -> Strings:
-    """The texts as a tokeniser of sacrebleu splits them, each distinct one once."""
-    codes = texts.dictionary_encode()
-    return strings([split(text) for text in codes.dictionary.to_pylist()]).take(codes.indices)
 
 
 def with_own_lines(nbest: NBest, *, source: Sequence[str], refs: Sequence[Sequence[str]], threads: int = 1) -> NBest:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.arrays import F64, I32, I64, U8, Array, Bool, in_ranges
+from ..core.arrays import F64, I32, I64, Array, Bool, in_ranges
 from ..core.kernels import kernel
+from ..core.text import Strings, string_buffers
 
 ORDER = 4
 N_STATS = ORDER + 2
@@ -199,13 +200,13 @@ def _fill_stats(hyp_ptr, text_ptr, text, ref_ptr, ref_text_ptr, ref, first, last
     return -1
 
 
-def bleu_stats(*, hyp_ptr: I64, text_ptr: I64, text: U8, ref_ptr: I64, ref_text_ptr: I64, ref: U8, threads: int = 1) -> I32:
+def bleu_stats(hyp_ptr: I64, texts: Strings, ref_ptr: I64, refs: Strings, *, threads: int = 1) -> I32:
     """Statistics [H, 6] of every hypothesis of every list against the sentence's references.
 
-    Hypotheses of sentence s are ``hyp_ptr[s]:hyp_ptr[s+1]``, hypothesis h is ``text[text_ptr[h]:text_ptr[h+1]]`` in
-    UTF-8, and likewise for references. Every sentence has at least one reference. Equal to sacrebleu's statistics on
-    every hypothesis; the result does not depend on the number of threads.
+    Hypotheses of sentence s are ``texts[hyp_ptr[s]:hyp_ptr[s+1]]``, and likewise its references, of which every sentence has
+    one at least. Equal to sacrebleu's statistics on every hypothesis; the result does not depend on the number of threads.
     """
+    (text_ptr, text), (ref_text_ptr, ref) = string_buffers(texts), string_buffers(refs)
     if (np.diff(ref_ptr) < 1).any():
         raise ValueError(f"sentence {int(np.argmin(np.diff(ref_ptr)))}: expected at least one reference, found none")
     out = np.zeros((len(text_ptr) - 1, N_STATS), np.int32)

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import quick
 
-from boostfeat.core.text import string_buffers
 from boostfeat.lists.nbest import strings
 from boostfeat.metrics.bleu import (
     MAX_REF_TYPES,
@@ -40,17 +39,9 @@ List = tuple[list[str], list[str]]  # hypotheses, references of a sentence
 
 
 def stats_of(lists: list[List], threads: int = 1) -> np.ndarray:
-    text_ptr, hyp_bytes = string_buffers(strings([h for hyps, _ in lists for h in hyps]))
-    ref_text_ptr, ref_bytes = string_buffers(strings([r for _, refs in lists for r in refs]))
-    return bleu_stats(
-        hyp_ptr=np.cumsum([0, *(len(hyps) for hyps, _ in lists)]),
-        text_ptr=text_ptr,
-        text=hyp_bytes,
-        ref_ptr=np.cumsum([0, *(len(refs) for _, refs in lists)]),
-        ref_text_ptr=ref_text_ptr,
-        ref=ref_bytes,
-        threads=threads,
-    )
+    hyp_ptr, ref_ptr = (np.cumsum([0, *(len(pair[side]) for pair in lists)]) for side in (0, 1))
+    texts, refs = (strings([text for pair in lists for text in pair[side]]) for side in (0, 1))
+    return bleu_stats(hyp_ptr, texts, ref_ptr, refs, threads=threads)
 
 
 def sacrebleu_row(hyp: str, refs: list[str]) -> tuple[list[int], list[int]]:
