@@ -32,7 +32,7 @@ from . import compiling
 from .compiling import UnitArrays, pointers
 from .python import used_plan
 from .target import FOR_DECODER, Check, Context, Exporter, filled, whole_model
-from .unit_text import DENSE_TEMPLATES, PAIR_TEMPLATES, TEXT_NUMBER, HashTable, c_functions
+from .unit_text import DENSE_TEMPLATES, PAIR_TEMPLATES, TEXT, HashTable, c_functions
 from .verify import checked_choices, feature_rows
 
 PREFIX = "boostfeat"
@@ -192,7 +192,7 @@ class CSource:
             rows.append(self._row("pair", [which]))
         text = [name for e in entries if e.name in DENSE_TEMPLATES for name in e.features or () if name in self.place]
         if text:
-            rows.append(self._row("text", [len(text), *(n for name in text for n in (TEXT_NUMBER[name], self.place[name]))]))
+            rows.append(self._row("text", [len(text), *(n for name in text for n in (TEXT[name], self.place[name]))]))
         for entry in entries:
             if entry.name in SPECIAL:
                 rows.append(self._row(entry.name, *self._special(entry)))

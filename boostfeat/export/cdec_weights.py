@@ -6,8 +6,8 @@ make them. What a line cannot hold in a name is escaped as cdec escapes it: a bl
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
+from urllib.parse import unquote_plus
 
 from ..core.errors import InputError, counted, repeated
 from ..formats.moses.ini import read_weights, weight_lines, write_lines
@@ -47,14 +47,10 @@ def escaped(name: str) -> str:
 _SIGNS = frozenset("=;%+")
 
 
-def unescaped(name: str) -> str:
-    return re.sub(r"%([0-9A-F]{2})", lambda m: chr(int(m[1], 16)), name.replace("+", " "))
-
-
 def verify(model: Model, written: list[Path], context: Context) -> Check:
     """The scores of hypotheses whose lists carry the trees' values."""
     augmented = augment(context.rows, model)
-    read = {unescaped(name): weight for name, weight in read_weights(written).items()}
+    read = {unquote_plus(name): weight for name, weight in read_weights(written).items()}
     found = augmented.sum_units(*augmented.weigh(read))
     worst = difference(found, model.decision_function(context.rows))
     return Check(augmented.n_hyps, "hypotheses", worst, note="of lists that carry the trees' values" if model.trees else "")

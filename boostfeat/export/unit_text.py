@@ -5,6 +5,7 @@ Sparse features are computed from words and links, and looked up by a hash of th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -20,32 +21,6 @@ PAIR_TEMPLATES = ("pt", "id", "shape", "al", "del", "wp", "ins", "un")  # in the
 CLASS_TEMPLATES = ("cb", "co", "cc")  # of word classes
 CONTEXT_TEMPLATES = ("bi", "lo", "cx", *CLASS_TEMPLATES)
 
-# Dense features of the texts as C expressions of `u`, `src` and `tgt` words
-TEXT: dict[str, str] = {
-    "len.src": "src",
-    "len.tgt": "tgt",
-    "len.diff": "tgt - src",
-    "len.absdiff": "tgt < src ? src - tgt : tgt - src",
-    "len.ratio": "src != 0 ? tgt / src : 0.0",
-    **{f"size.{i}x{j}": f"$_at_most_3(u->n_src) == {i} && $_at_most_3(u->n_tgt) == {j}" for i in (1, 2, 3) for j in (1, 2, 3)},
-    "chars.src": "$_characters(u->src, u->n_src)",
-    "chars.tgt": "$_characters(u->tgt, u->n_tgt)",
-    "chars.ratio": "$_characters(u->src, u->n_src) != 0 ? $_characters(u->tgt, u->n_tgt) / $_characters(u->src, u->n_src) : 0.0",
-    "un.src": "$_unlinked(u, 0)",
-    "un.src.first": "u->n_src && !$_is_linked(u, 0, 0)",
-    "un.src.last": "u->n_src && !$_is_linked(u, 0, u->n_src - 1)",
-    "un.tgt": "$_unlinked(u, 1)",
-    "un.tgt.first": "u->n_tgt && !$_is_linked(u, 1, 0)",
-    "un.tgt.last": "u->n_tgt && !$_is_linked(u, 1, u->n_tgt - 1)",
-    "al.links": "u->n_links",
-    "al.cross": "$_crossings(u)",
-    "al.most.src": "$_most_links(u, 0)",
-    "al.most.tgt": "$_most_links(u, 1)",
-    "num.src": "$_numbers(u, 0, 0)",
-    "num.tgt": "$_numbers(u, 1, 0)",
-    "num.lost": "$_numbers(u, 0, 1)",
-    "num.added": "$_numbers(u, 1, 1)",
-}
 DENSE_TEMPLATES = ("length", "size", "characters", "unaligned", "links", "numbers")  # templates whose features those are
 
 
@@ -110,9 +85,8 @@ class HashTable:
 @cache
 def c_text() -> str:
     """Return the C text, with $ for the prefix and $$ for its capitals."""
-    cases = "\n".join(f"    case {k}: return {c}; /* {name} */" for k, (name, c) in enumerate(TEXT.items()))
     bits = ", ".join(f"$$_{name.upper()} = {1 << k}" for k, name in enumerate((*PAIR_TEMPLATES, *CONTEXT_TEMPLATES)))
-    return filled("unit_text.h.in", {"TEMPLATES": bits, "CASES": cases})
+    return filled("unit_text.h.in", {"TEMPLATES": bits})
 
 
 def c_functions() -> str:
@@ -121,4 +95,4 @@ def c_functions() -> str:
     return text[text.index("/* Weights of sparse features by a 64-bit hash") :]
 
 
-TEXT_NUMBER = {name: k for k, name in enumerate(TEXT)}
+TEXT = {name: int(k) for k, name in re.findall(r"case (\d+): return .*; /\* (\S+) \*/", c_text())}  # dense features by number

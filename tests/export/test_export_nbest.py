@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote_plus
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import InputError
 from boostfeat.export import Context, export
-from boostfeat.export.cdec_weights import escaped, unescaped
+from boostfeat.export.cdec_weights import escaped
 from boostfeat.formats.moses import plain_lists as moses
 from boostfeat.formats.moses.ini import read_weights
 from boostfeat.lists.build import HypRecord, ReadOptions, UnitRecord
@@ -158,7 +159,7 @@ def test_cdec_has_the_weights_of_features_and_trees(tmp_path: Path) -> None:
 def test_names_are_escaped_for_cdec_and_joshua(name: str) -> None:
     """Lines of two words that are no comments, and the same name again by the rule of cdec's UrlDecode."""
     line = escaped(name)
-    assert unescaped(line) == name
+    assert unquote_plus(line) == name
     assert not set(" \t\v\f=;") & set(line)
     assert not line.startswith(("#", "/"))
 

@@ -57,7 +57,7 @@ def test_trees_and_sparse_weights_are_the_same_numbers_in_moses(moses: Path, dat
     dev, vocab = featurize(dev, FeaturePlan.of(PLAN, TEMPLATES))
     vocab.save(tmp_path / "vocab.json")
     static = [name for name in static_features(dev) if name in dev.unit_names]
-    options = recipe("fast", rounds=8, min_occurrences=300, tree_features=tuple(static))
+    options = recipe("fast", rounds=8, min_occurrences=300, sparse_l2=100.0, tree_features=tuple(static))
     model = boost(dev, None, options, seed=0)
     assert len(model.trees) == 8
     assert sum(":" in name for name in model.weights) > 500

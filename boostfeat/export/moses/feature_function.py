@@ -31,7 +31,7 @@ from ..unit_text import (
     CLASS_TEMPLATES,
     CONTEXT_TEMPLATES,
     PAIR_TEMPLATES,
-    TEXT_NUMBER,
+    TEXT,
     HashTable,
     c_text,
     template_bits,
@@ -47,7 +47,7 @@ _BACK = ("jump.signed", "jump.log", "jump.left", "jump.far", "ori.<mono", "ori.<
 _AHEAD = ("ori.>mono", "ori.>swap", "ori.>right", "ori.>left", "next.len.src", "next.len.tgt", "next.none")
 _PREVIOUS = ("prev.len.src", "prev.len.tgt", "prev.none")
 KNOWN: dict[str, tuple[str, int, int]] = {
-    **{name: ("T", STATIC, k) for name, k in TEXT_NUMBER.items()},
+    **{name: ("T", STATIC, k) for name, k in TEXT.items()},
     **_PLACE,
     **{name: ("B", APPLIED, k) for k, name in enumerate(_BACK)},
     **{name: ("V", APPLIED, k) for k, name in enumerate(_PREVIOUS)},
