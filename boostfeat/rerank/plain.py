@@ -254,8 +254,16 @@ class PlainModel:
     def _add_columns(self, template: PlainTemplate, columns: Mapping[str, Sequence[float]], hyps: Sequence[Hypothesis]) -> None:
         """Add the columns of a template of texts or lists: a value for each unit, or for each hypothesis."""
         rows: Sequence[Any] = hyps if "hypothesis" in template.reads else [unit for hyp in hyps for unit in hyp.units]
-        for k, row in enumerate(rows):
-            self._add(row, self._weighed(template, {name: column[k] for name, column in columns.items()}))
+        totals = [0.0] * len(rows)
+        for name, column in columns.items():
+            if name in self.dense:
+                weight = self.dense[name]
+                totals = [total + weight * value for total, value in zip(totals, column, strict=True)]
+            if name in self.kept:
+                for row, value in zip(rows, column, strict=True):
+                    row.tested[name] = value
+        for row, total in zip(rows, totals, strict=True):
+            row.score += total
 
     def _weighed(self, template: PlainTemplate, found: Any) -> tuple[float, dict[str, float]]:
         """Give what the features of a template add to the score, and those of them that trees or products look at."""

@@ -147,7 +147,7 @@ REAL = {  # lists to learn from, how, and all lists
 }
 
 
-@pytest.mark.slow  # 40 minutes, of which fi-en takes 35: Python scores a million hypotheses there
+@pytest.mark.slow  # 20 minutes, of which fi-en takes 15: Python scores a million hypotheses there
 @pytest.mark.parametrize("name", REAL)
 def test_default_models_choose_as_rerank_on_every_real_list(boostfeat, real: Path, tmp_path: Path, name: str) -> None:
     lists, nbest, source, reference, short = REAL[name]

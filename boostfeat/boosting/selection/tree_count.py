@@ -69,7 +69,7 @@ def of_all_trials(parts: Sequence[HeldOutChoices]) -> HeldOutChoices:
 def chosen_count(metric: Metric, rows: Sequence[Array], counts: Sequence[int], rule: str) -> tuple[int, dict[str, Any]]:
     """Return the position of the number of trees that is kept, and why.
 
-    The best number is taken, the smallest of equal ones. On ten halves of nine lists (examples/results.md) it gave more on the
+    The best number is taken, the smallest of equal ones. On ten halves of eight lists (examples/results.md) it gave more on the
     other halves than the first or the last number within a standard error of it, and never lost more than an error.
     """
     held_out = HeldOutRows(metric, rows)
