@@ -27,7 +27,7 @@ from ..lists.merging import concat
 from ..lists.nbest import NBest
 from ..lists.quality import choosing_metric
 from ..metrics.metric import Metric, metric_of
-from ..model.decision import CALIBRATION, RANGES, Length, ranks
+from ..model.decision import CALIBRATION, RANGES, Length
 from ..model.decision import KEY as DECISION
 from ..model.model import Model
 from ..model.own_order import KEPT, in_own_order
@@ -204,15 +204,14 @@ def choices(
     metric, held_out = metric_of(options.metric, trials.dev), of_all_trials([fit.held_out for fit in fits])
     kept, why = chosen_count(metric, held_out.rows, counts, options.rule)
     reasons: dict[str, Any] = {"chosen_by": trials.by, "tree_count": why}
-    ours, margin = held_out.rows[kept], held_out.margin[kept]
-    cut = [(fit.model.truncated(n_init + counts[kept]), fit.length) for fit in fits]
+    ways = ways_of_trials(trials, [(fit.model.truncated(n_init + counts[kept]), fit.length) for fit in fits], options)
+    way, ours, margin = 0, held_out.rows[kept], held_out.margin[kept]
     if is_to_choose(options):
-        ways = ways_of_trials(trials, cut, options.metric)
-        ours, margin, decision = chosen_way(metric, ways, learn_length(trials.dev))
-        reasons |= decision
+        way, decision = chosen_way(metric, ways, learn_length(trials.dev))
+        ours, margin, reasons = ways.rows[way], ways.margin[way], reasons | decision
     if held_out.ordered is not None and gain_of(metric, held_out.ordered) > gain_of(metric, ours):
         reasons[KEPT] = True
-    parts = trials.side_by_side(partial(outcomes_of_trial, fits=cut, decision=reasons.get(DECISION, {}), metric=options.metric))
+    parts = trials.side_by_side(partial(outcomes_of_trial, ranked=ways.ranked[way], metric=options.metric))
     reasons[CALIBRATION] = asdict(calibration(metric, ours=ours, theirs=held_out.first, margin=margin, parts=parts))
     own = {OWN: own_rows} if own_rows is not None else {}
     first_weights = TEMPLATED if own else OWN
@@ -220,13 +219,10 @@ def choices(
     return counts[kept], reasons | waterfall(metric, stages, by=trials.by)
 
 
-def outcomes_of_trial(trial: Trial, fits: Sequence[tuple[Model, Length | None]], decision: Why, metric: str) -> Outcomes:
-    """Say which choices are the best of the lists that a trial's model has not seen; it decides as the whole model is to."""
-    (model, length), unseen = fits[trial.k], trial.unseen
-    if "length" in decision and length is not None:
-        decision = {**decision, "length": length.weighing(decision["length"]["weight"]).to_json()}
-    ranked = ranks({DECISION: decision}, unseen, model.decision_function(unseen), threads=trial.threads)
-    return outcomes(unseen, ranked, metric_of(metric, unseen))
+def outcomes_of_trial(trial: Trial, ranked: Sequence[F64], metric: str) -> Outcomes:
+    """Say which choices are the best of the lists that a trial's model has not seen and ranks so."""
+    unseen = trial.unseen
+    return outcomes(unseen, ranked[trial.k], metric_of(metric, unseen))
 
 
 def settled(trials: Trials, model: Model, options: BoostOptions, n_init: int = 0, *, own_rows: Array | None = None) -> Model:

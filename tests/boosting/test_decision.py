@@ -104,44 +104,41 @@ def test_a_ranking_that_is_better_than_what_was_learnt_decides_by_itself(agreein
 
 
 def test_the_rule_by_hand(agreeing):
-    """A way must gain more than its error over the highest score; the best is taken, and the margins are its own."""
+    """A way must gain more than its error over the highest score; the best is taken."""
     metric, n = metric_of("bleu", agreeing), 8
     totals = [20, 19, 18, 17, 20, 20, 20]  # n-grams, then the lengths
     good, bad = np.tile([15, 12, 10, 8, *totals], (n, 1)), np.tile([10, 8, 6, 4, *totals], (n, 1))
     noisy = np.where((np.arange(n) < n // 2 + 1)[:, None], good, bad)
     other = np.where((np.arange(n) >= n // 2)[:, None], good, bad)
-    margins, length = [np.full(n, float(k)) for k in range(len(WAYS))], Length((0.5, 1.0, 0.0), {"a": 0.25})
-    rows, margin, why = chosen_way(metric, Decisions([bad, noisy, good, bad], margins[:4], 2.0), None)
-    assert (rows == good).all()
-    assert (margin == 2).all()
+    length = Length((0.5, 1.0, 0.0), {"a": 0.25})
+    kept, why = chosen_way(metric, Decisions([bad, noisy, good, bad], [], 2.0, []), None)
+    assert kept == 2
     assert (why["decision"]["by"], why["decision"]["scale"]) == ("mbr", SCALES[2] / 2)
     assert "length" not in why["decision"]
-    rows, margin, why = chosen_way(metric, Decisions([noisy, other, bad, bad], margins[:4], 2.0), None)
+    kept, why = chosen_way(metric, Decisions([noisy, other, bad, bad], [], 2.0, []), None)
     assert why["decision"]["by"] == "score"  # as good, within the error
     assert "gain" not in why["decision"]
-    assert (rows == noisy).all()
-    assert (margin == 0).all()
+    assert kept == 0
     ways = [bad] * len(WAYS)
     ways[WAYS.index((LENGTHS[3], 0.0))] = good
-    rows, margin, why = chosen_way(metric, Decisions(ways, margins, 2.0), length)
+    kept, why = chosen_way(metric, Decisions(ways, [], 2.0, []), length)
     assert (why["decision"]["by"], "scale" in why["decision"]) == ("score", False)
     assert why["decision"]["length"] == {"shared": (0.5, 1.0, 0.0), "stems": {"a": 0.25}, "weight": 2 * LENGTHS[3]}
     assert why["decision"]["gain"] == pytest.approx(
         100 * float(metric.score(good.sum(axis=0)) - metric.score(bad.sum(axis=0))), abs=1e-4
     )
-    assert chosen_way(metric, Decisions(ways, margins, 0.0), length)[2]["decision"]["by"] == "score"  # nothing is told apart
+    assert chosen_way(metric, Decisions(ways, [], 0.0, []), length)[1]["decision"]["by"] == "score"  # nothing is told apart
 
 
 def test_a_gain_of_one_standard_error_is_not_more_than_that(agreeing):
     """Eight sentences of eight words, four errors each: 4 errors fewer, and √(18 - 4²/8) = 4; then one fewer still, and √(13 - 5²/8) = 3.1."""
-    metric, margins = metric_of("wer", agreeing), [np.full(8, float(k)) for k in range(2)]
+    metric = metric_of("wer", agreeing)
     score = np.tile([4, 8], (8, 1))
     less = [3, 1, -1, -1, 0, 0, 0, 0]  # 2 errors fewer, and √(12 - 2²/8) = 3.4
     for fewer, by in (([3, 2, 1, 1, -1, -1, -1, 0], "score"), ([2, 2, 1, 1, 1, -1, -1, 0], "mbr"), (less, "score")):
         way = score - np.stack([fewer, np.zeros(8, int)], axis=1)
-        rows, margin, why = chosen_way(metric, Decisions([score, way], margins, 0.5), None)
-        assert (rows == (way if by == "mbr" else score)).all()
-        assert (margin == (by == "mbr")).all()
+        kept, why = chosen_way(metric, Decisions([score, way], [], 0.5, []), None)
+        assert kept == (by == "mbr")
         n, squares = sum(fewer), sum(e * e for e in fewer)
         error = round(100 / 64 * (squares - n * n / 8) ** 0.5, 4)
         more = {"gain": round(100 / 64 * n, 4), "gain_error": error, "scale": 2 * WAYS[1].scale} if by == "mbr" else {}
@@ -168,6 +165,7 @@ def test_decisions_are_those_of_mbr(agreeing):
         np.testing.assert_array_equal(found.margin[k], gains[chosen] - gains[agreeing.hyp_ptr[:-1]])
         told = {"decision": {"by": "mbr", "scale": scale / found.spread}}
         np.testing.assert_array_equal(ranks(told, agreeing, scores), gains)
+        np.testing.assert_array_equal(found.ranked[k], [gains])
 
 
 def test_decisions_weigh_lengths_in_units_of_the_spread(agreeing):

@@ -46,6 +46,7 @@ class Decisions:
     rows: list[Array]  # [C][S, n] statistics of the choices
     margin: list[F64]  # [C][S] by how much they are ahead of the first hypotheses
     spread: float  # the standard deviation of scores within lists
+    ranked: list[list[F64]]  # [C], for each trial, [H] what ranks its hypotheses
 
 
 def is_to_choose(options: BoostOptions) -> bool:
@@ -53,39 +54,50 @@ def is_to_choose(options: BoostOptions) -> bool:
     return options.decide == AUTO and options.gain == "bleu"
 
 
-def decisions(model: Model, length: Length | None, nbest: NBest, metric_name: str, *, threads: int = 1) -> Decisions:
-    """Return the choices of a model from lists in each way."""
+def decisions(
+    model: Model, length: Length | None, nbest: NBest, metric_name: str, *, ways: Sequence[Way] = WAYS, threads: int = 1
+) -> Decisions:
+    """Return the choices of a model from lists in each of these ways."""
     scorer, metric, scores = Scorer(nbest), metric_of(metric_name, nbest), model.decision_function(nbest)
     spread = float(within_list_sd(nbest.hyp_ptr, scores)[0])
     known = {0.0: scores}
-    if length:
+    if length and len(ways) > 1:
         costs = length.weighing(spread).costs_in(nbest)
         known |= {weight: scores - weight * costs for weight in LENGTHS if weight}
-    ways = [way for way in WAYS if way.length in known]
+    ways = [way for way in ways if way.length in known]
     by_risk = [way for way in ways if way.scale]
     p = [posteriors(nbest.hyp_ptr, known[way.length], scale=way.scale / (spread or 1.0)) for way in by_risk]
-    expected = dict(zip(by_risk, expected_under(nbest, np.stack(p, axis=1), threads=threads).T, strict=True))
-    found = [margins(nbest, expected[way] if way.scale else known[way.length]) for way in ways]
-    return Decisions([scorer.rows(chosen, metric) for chosen, _, _ in found], [margin for _, _, margin in found], spread)
+    expected = np.ascontiguousarray(expected_under(nbest, np.stack(p, axis=1), threads=threads).T) if p else ()
+    del p
+    risks = dict(zip(by_risk, expected, strict=True))
+    ranked = [risks[way] if way.scale else known[way.length] for way in ways]
+    found = [margins(nbest, ranks) for ranks in ranked]
+    rows, margin = [scorer.rows(chosen, metric) for chosen, _, _ in found], [margin for _, _, margin in found]
+    return Decisions(rows, margin, spread, [[ranks] for ranks in ranked])
 
 
-def ways_of_trials(trials: Trials, fits: Sequence[tuple[Model, Length | None]], metric: str) -> Decisions:
-    """Return the choices of each way by the models of the trials, and by what their sentences teach of lengths."""
-    parts = trials.side_by_side(partial(_ways_of_trial, fits=fits, metric=metric))
-    ways = range(min(len(part.rows) for part in parts))
+def ways_of_trials(trials: Trials, fits: Sequence[tuple[Model, Length | None]], options: BoostOptions) -> Decisions:
+    """Return the choices of each way by the models of the trials, and by what their sentences teach of lengths.
+
+    Where no way is to be chosen, these are choices by the highest score.
+    """
+    ways = WAYS if is_to_choose(options) else WAYS[:1]
+    parts = trials.side_by_side(partial(_ways_of_trial, fits=fits, metric=options.metric, ways=ways))
+    places = range(min(len(part.rows) for part in parts))
     return Decisions(
-        [np.concatenate([part.rows[c] for part in parts]) for c in ways],
-        [np.concatenate([part.margin[c] for part in parts]) for c in ways],
+        [np.concatenate([part.rows[c] for part in parts]) for c in places],
+        [np.concatenate([part.margin[c] for part in parts]) for c in places],
         float(np.mean([part.spread for part in parts])),
+        [[part.ranked[c][0] for part in parts] for c in places],
     )
 
 
-def _ways_of_trial(trial: Trial, fits: Sequence[tuple[Model, Length | None]], metric: str) -> Decisions:
-    return decisions(*fits[trial.k], trial.unseen, metric, threads=trial.threads)
+def _ways_of_trial(trial: Trial, fits: Sequence[tuple[Model, Length | None]], metric: str, ways: Sequence[Way]) -> Decisions:
+    return decisions(*fits[trial.k], trial.unseen, metric, ways=ways, threads=trial.threads)
 
 
-def chosen_way(metric: Metric, found: Decisions, length: Length | None) -> tuple[Array, F64, dict[str, Any]]:
-    """Statistics and margins of the choices that the model is to make, and why; ``length`` is what all references teach.
+def chosen_way(metric: Metric, found: Decisions, length: Length | None) -> tuple[int, dict[str, Any]]:
+    """Return which way the model is to decide in, and why; ``length`` is what all references teach.
 
     It is the best way where that gains more than a standard error over the highest score, else the score.
     """
@@ -107,4 +119,4 @@ def chosen_way(metric: Metric, found: Decisions, length: Length | None) -> tuple
         why["scale"] = way.scale / found.spread
     if way.length and length:
         why["length"] = length.weighing(way.length * found.spread).to_json()
-    return found.rows[kept], found.margin[kept], {KEY: why}
+    return kept, {KEY: why}
