@@ -170,7 +170,7 @@ def fit_of_trial(
     record = Record(options, seed=seed, init=init, callback=lambda *_: trial.step())
     model, length = run_rounds(fold, record), learn_length(part)
     del fold, part
-    return TrialFit(model, length, held_out_choices(model, trial.unseen, options.metric, counts, record.n_init))
+    return TrialFit(model, length, held_out_choices(model, trial.unseen(), options.metric, counts, record.n_init))
 
 
 def with_penalty(
@@ -221,7 +221,7 @@ def choices(
 
 def outcomes_of_trial(trial: Trial, ranked: Sequence[F64], metric: str) -> Outcomes:
     """Say which choices are the best of the lists that a trial's model has not seen and ranks so."""
-    unseen = trial.unseen
+    unseen = trial.unseen(all_units=True)
     return outcomes(unseen, ranked[trial.k], metric_of(metric, unseen))
 
 
@@ -229,7 +229,7 @@ def settled(trials: Trials, model: Model, options: BoostOptions, n_init: int = 0
     """Let the select list choose among the rounds of a model that was not learned from it."""
     counts = list(range(len(model.trees) - n_init + 1))
     [trial] = trials
-    fit = TrialFit(model, learn_length(trials.dev), held_out_choices(model, trial.unseen, options.metric, counts, n_init))
+    fit = TrialFit(model, learn_length(trials.dev), held_out_choices(model, trial.unseen(), options.metric, counts, n_init))
     rounds, reasons = choices(trials, [fit], options, counts, n_init, own_rows)
     config = {**model.config, **reasons, "best_round": rounds}
     return replace(model.truncated(n_init + rounds), config=config)

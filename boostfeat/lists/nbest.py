@@ -489,14 +489,15 @@ class NBest:
 
     # -- other lists -------------------------------------------------------------------------------------------------
 
-    def take(self, sentences: Array | slice) -> NBest:
+    def take(self, sentences: Array | slice, *, all_units: bool = False) -> NBest:
         """The lists of these sentences (positions, not ids; or a mask), in this order; unused units are dropped.
 
-        Columns of a run of neighbours are views: only their units are copied.
+        Columns of a run of neighbours are views: only their units are copied, and nothing is where all units stay.
         """
         some = np.arange(len(self))[sentences if isinstance(sentences, slice) or len(sentences) else []]
         is_run = len(some) and (np.diff(some) == 1).all()
-        return self._of_sentences(slice(int(some[0]), int(some[-1]) + 1) if is_run else some).compact()
+        taken = self._of_sentences(slice(int(some[0]), int(some[-1]) + 1) if is_run else some)
+        return taken if all_units else taken.compact()
 
     def run(self, first: int, last: int) -> tuple[NBest, I64]:
         """Return the lists of sentences first to last - 1, and which units theirs are."""

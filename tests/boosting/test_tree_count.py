@@ -115,12 +115,12 @@ def test_every_sentence_is_chosen_by_a_model_that_has_not_seen_it(steps):
     """By the model of the other folds; with a select list, by that of all sentences."""
     counts, parts = [0, 6, 12], []
     for trial in Trials(steps):
-        assert set(steps.take(trial.train).ids.tolist()).isdisjoint(trial.unseen.ids.tolist())
+        assert set(steps.take(trial.train).ids.tolist()).isdisjoint(trial.unseen().ids.tolist())
         model = boost(steps.take(trial.train), None, replace(OPTIONS, sparse_l2=1.0))
-        parts.append(held_out_choices(model, trial.unseen, "bleu", counts))
+        parts.append(held_out_choices(model, trial.unseen(), "bleu", counts))
     assert [len(rows) for rows in of_all_trials(parts).rows] == [len(steps)] * 3
     [trial] = Trials(steps[:40], steps[40:])
-    assert (len(trial.train), trial.unseen) == (40, steps[40:])
+    assert (len(trial.train), trial.unseen()) == (40, steps[40:])
 
 
 def test_resumed_and_with_threads_it_is_the_same_model(steps):

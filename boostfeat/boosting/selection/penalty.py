@@ -98,7 +98,7 @@ def penalty_fits(trials: Trials, options: BoostOptions, grid: Grid) -> list[tupl
 
 def _fits_of_trial(trial: Trial, pairs: list[Pairs], options: BoostOptions, grid: Grid) -> list[PenaltyFit]:
     """Return for each penalty the weights fitted to the trial's pairs, and what they pick from its unseen lists."""
-    dev, unseen, fits, metric = trial.dev, trial.unseen, list[PenaltyFit](), metric_of(options.metric, trial.dev)
+    dev, unseen, fits, metric = trial.dev, trial.unseen(all_units=True), list[PenaltyFit](), metric_of(options.metric, trial.dev)
     scorer, place, own = Scorer(unseen), _places(unseen, dev), pairs[trial.k]
     near, n_dense = np.zeros(len(dev.feature_names)), len(dev.global_names)
     if n_dense:

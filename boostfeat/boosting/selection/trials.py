@@ -42,10 +42,9 @@ class Trial:
     threads: int = 1
     step: Callable[[], None] = lambda: None  # a task calls it after each of its steps
 
-    @property
-    def unseen(self) -> NBest:
-        """Lists that a model of the trial has not seen, made when they are asked for: they take memory."""
-        return self.lists if self.held_out is None else self.lists.take(self.held_out)
+    def unseen(self, *, all_units: bool = False) -> NBest:
+        """Return lists that a model of the trial has not seen; they take memory, but where they keep the units of all lists."""
+        return self.lists if self.held_out is None else self.lists.take(self.held_out, all_units=all_units)
 
 
 class Cluster(Protocol):

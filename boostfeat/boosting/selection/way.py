@@ -93,7 +93,7 @@ def ways_of_trials(trials: Trials, fits: Sequence[tuple[Model, Length | None]], 
 
 
 def _ways_of_trial(trial: Trial, fits: Sequence[tuple[Model, Length | None]], metric: str, ways: Sequence[Way]) -> Decisions:
-    return decisions(*fits[trial.k], trial.unseen, metric, ways=ways, threads=trial.threads)
+    return decisions(*fits[trial.k], trial.unseen(), metric, ways=ways, threads=trial.threads)
 
 
 def chosen_way(metric: Metric, found: Decisions, length: Length | None) -> tuple[int, dict[str, Any]]:
