@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from ..core.arrays import F64, I32, I64, Array, first_use_order, offsets, owners, unique_rows
 from ..core.errors import FormatError, InputError, counted
-from ..core.text import Strings, has_text, normal, split_words
+from ..core.text import Strings, has_text, normal, split_words, string_buffers
 from ..metrics.bleu import bleu_stats
 from ..metrics.metric import tokenizer
 from .absent import are_few
-from .nbest import NBest, SparseRows, Units, strings
+from .nbest import NBest, SparseRows, Units, string_column, strings
 
 DENSE_SHARE = 0.1  # a feature that a reader has not declared dense is stored densely if this share of rows gives it
 MAX_DENSE = 4096  # and if it is among so many that most rows give: a short list with long rows stays sparse
@@ -347,7 +347,10 @@ class TextColumn:
             self.extend(strings([]))
 
     def extend(self, texts: Strings) -> None:
-        self._chunks += [strings(self._last), texts] if self._last else [texts]
+        """Append texts, copied: those of a block share arrays that have room for whatever a block may hold."""
+        ptr, data = string_buffers(texts)
+        own = string_column(ptr - ptr[0], data[ptr[0] : ptr[-1]].copy())
+        self._chunks += [strings(self._last), own] if self._last else [own]
         self._last = []
 
     def column(self) -> Strings:

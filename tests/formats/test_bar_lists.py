@@ -11,6 +11,7 @@ import io
 import lzma
 import random
 import re
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -219,6 +220,18 @@ def test_lines_that_kernels_read(tmp_path, monkeypatch, name, options, block):
     assert expected.n_hyps > 0
     monkeypatch.setattr(BarLines, "text", lambda lines, row: pytest.fail(f"{lines.where(row)} was left to Python"))
     assert attempt(tmp_path / "list", name, **options).differences(expected) == []
+
+
+def test_no_room_for_blocks_is_kept(tmp_path, monkeypatch):
+    """Arrays that a block is read into may take several times its bytes; texts are copied from them."""
+    monkeypatch.setattr(bar_lines, "BLOCK_BYTES", 1 << 16)
+    (tmp_path / "list").write_text("".join(f"{k}{ENRICHED[0][1:]}\n" for k in range(10_000)))
+    read(tmp_path / "list", "moses-enriched", first=5)  # loads kernels
+    tracemalloc.start()
+    read(tmp_path / "list", "moses-enriched")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * (tmp_path / "list").stat().st_size
 
 
 @pytest.mark.parametrize("name", REGULAR)
