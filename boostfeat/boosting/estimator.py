@@ -247,7 +247,10 @@ def _sizes(group: Any, n: int) -> I64:
     sizes = np.asarray([] if group is None else group)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any() or sizes.sum() != n:
         told = "None" if group is None else f"a sum of {sizes.sum()}" if sizes.dtype.kind in "iu" else "others"
-        raise ValueError(f"group: expected sizes of lists, whole numbers that add up to the {n} rows of X, found {told}")
+        raise ValueError(
+            f"group: expected sizes of lists, whole numbers that add up to the {n} rows of X, found {told}; searches and "
+            "cross-validation take an NBest (NBest.from_frame), whose samples are lists"
+        )
     return sizes.astype(np.int64)
 
 

@@ -65,9 +65,8 @@ def quality_values(values: Any, nbest: NBest, where: str) -> F64:
     flat = np.concatenate([np.asarray(own, np.float64) for own in values]) if nested else np.asarray(values, np.float64)
     fits = [len(own) for own in values] == np.diff(nbest.hyp_ptr).tolist() if nested else flat.shape == (nbest.n_hyps,)
     if not fits or not np.isfinite(flat).all():
-        raise ValueError(
-            f"{where}: expected a finite number for each of {nbest.n_hyps} hypotheses, found others, or {len(flat)} of them"
-        )
+        found = "nan or infinity" if fits else "lists of other sizes" if nested else " x ".join(map(str, flat.shape))
+        raise ValueError(f"{where}: expected a finite number for each of {nbest.n_hyps} hypotheses, found {found}")
     return flat
 
 
