@@ -309,8 +309,6 @@ def test_lists_that_do_not_go_together_are_refused(dev, select):
         reranker.fit(more, select=select)
     with pytest.warns(UserWarning, match="select lacks .* of X, which count as 0"):
         reranker.fit(more, select=select, allow_missing=True)
-    with pytest.raises(TypeError, match="select: expected lists"):
-        reranker.fit(more, select="select.nbest")
     fitted = reranker.fit(more, select=featurize(select, vocab)[0])
     weights = {name: 1.0 for name in more.global_names}
     fitted.model_ = Model(weights)

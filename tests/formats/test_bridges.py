@@ -85,14 +85,6 @@ def test_samples_of_recorded_arrays() -> None:
         from_transformers(Object(sequences=sequences, scores=logits), Tokenizer(), n=3)
 
 
-def test_sequences_that_sources_do_not_divide() -> None:
-    """Three of two sources: one of each, and one source too few."""
-    logits = [np.random.default_rng(k).normal(size=(3, 8)) for k in range(2)]
-    output = Object(sequences=np.array([[4, END], [5, END], [6, END]]), scores=logits)
-    with pytest.raises(InputError, match="sources: expected one for each of 3 lists, found 2; align them"):
-        from_transformers(output, Tokenizer(), sources=["x", "y"])
-
-
 SEARCHES = {
     "beams": {"num_beams": 4, "num_return_sequences": 3, "length_penalty": 0.6},
     "beams, early end": {"num_beams": 4, "num_return_sequences": 4, "length_penalty": 1.0, "early_stopping": True},

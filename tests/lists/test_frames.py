@@ -57,7 +57,6 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "a.parquet": lambda path: pd.DataFrame(ROWS).to_parquet(path),
     "a.feather": lambda path: pd.DataFrame(ROWS).to_feather(path),
     "a.csv": lambda path: write_csv(path, ","),
-    "a.csv.gz": lambda path: write_csv(path, ","),
     "a.txt.gz": lambda path: write_csv(path, ","),  # told by its header
     "a.tsv": lambda path: write_csv(path, "\t"),
     "a.jsonl": lambda path: path.write_text("".join(json.dumps(row) + "\n" for row in ROWS)),
