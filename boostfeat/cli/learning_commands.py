@@ -89,11 +89,11 @@ class LearningFlags(ModelFlags, OutputFlags):
 
 
 @contextlib.contextmanager
-def maker_for(o: LearningFlags, templates: str | None, start: Model | None) -> Iterator[FeatureMaker]:
+def maker_for(o: LearningFlags, templates: str | None, start: Model | None, cluster: Any) -> Iterator[FeatureMaker]:
     """Compute templates that are named, that a model to start from carries, or that pay; refuse files that none could read."""
     if templates == "none" and (start is None or start.plan is None):
         refuse_files(o.files, "--templates that use it")
-    with feature_maker(o, o.files, seed=o.seed, threads=o.threads) as maker:
+    with feature_maker(o, o.files, seed=o.seed, threads=o.threads, cluster=cluster) as maker:
         yield maker
 
 
@@ -130,10 +130,10 @@ def refuse_useless(given: Iterable[str], gain: str, nbest: NBest) -> None:
 
 
 @contextlib.contextmanager
-def cluster_of(o: LearningFlags, dev: NBest) -> Iterator[Any]:
+def cluster_of(o: LearningFlags, dev: NBest, held_out: NBest | None) -> Iterator[Any]:
     """Connect to the workers of a cluster, if one is asked for; say where its dashboard is.
 
-    A single store to learn from is opened by workers themselves.
+    A single store to learn from, and one that chooses, are opened by workers themselves.
     """
     if o.engine != "dask":
         yield None
@@ -141,7 +141,9 @@ def cluster_of(o: LearningFlags, dev: NBest) -> Iterator[Any]:
     from ..distributed.worker_data import Source
     from ..distributed.workers import Workers, connected
 
-    stores = [] if o.stores[1:] or o.stores[0] == "-" else [(dev, Source.of(o.stores[0], dev))]
+    paths = [] if o.stores[1:] else [(o.stores[0], dev)]
+    paths += [] if held_out is None else [(str(o.select), held_out)]
+    stores = [(nbest, Source.of(path, nbest)) for path, nbest in paths if os.path.isfile(path) or os.path.isdir(path)]
     with connected(o.scheduler, workers=o.workers, threads=o.threads, timeout=min(o.timeout, 20.0)) as client:
         if o.scheduler != "local":  # the cluster made here has none
             o.say(f"dask dashboard: {client.dashboard_link}")
@@ -221,7 +223,26 @@ def tune(o: TuneFlags) -> None:
         raise InputError("--set pick=select: it needs --select LIST")
     start = Model.load(o.init) if o.init and o.init != "zero" else None
     raw, chosen_by = o.read_lists()
-    with maker_for(o, o.templates or "none", start) as maker:
+    with cluster_of(o, raw, chosen_by) as workers:
+        models, features, run = _tuned(o, tuner, raw, chosen_by, start, workers)
+    nbest, held_out = features.dev, features.select
+    result, text, model = _summary(models, run.metric, metric_of(run.metric, nbest).sign)
+    if start is not None and start.trees:
+        model = replace(folded(model.weights, start), config=model.config, history=model.history)
+    made = {MADE_FROM: made_from(raw, chosen_by, None, init=start, templates=o.templates, **o.made_with())}
+    model = replace(model, config={**model.config, **made})
+    say_of_start(o, start, model, raw, chosen_by)
+    model = with_plan(_never_below_order(o, model, nbest, held_out, run.metric), features.plan)
+    model.save(o.output)
+    o.emit({**result, "output": o.output, "signature": model.signature}, text)
+    o.say_written(o.method, o.output)
+
+
+def _tuned(
+    o: TuneFlags, tuner: Any, raw: NBest, chosen_by: NBest | None, start: Model | None, workers: Any
+) -> tuple[list[Model], FeaturedLists, Run]:
+    """Return the models of all runs, the lists with their features, and how the tuner was run."""
+    with maker_for(o, o.templates or "none", start, cluster_fits(workers)) as maker:
         features = chosen_features(raw, chosen_by, recipe_of(gain=o.gain, try_templates=False), o.templates, start, maker)
         check_plan(o, maker, features.plan, start)
     nbest, held_out, plan = features.dev, features.select, features.plan
@@ -235,18 +256,7 @@ def tune(o: TuneFlags) -> None:
         nbest, run = tuned_on_graphs(o, tuner, nbest, held_out, run, o.graphs_with(plan))
     _warn(o, nbest, run)
     again = [replace(run, seed=o.seed + n) for n in range(o.runs)]
-    with cluster_of(o, raw) as cluster:
-        models = _fitted(o, fit or _fit_of(cluster), tuner, nbest, held_out, again)
-    result, text, model = _summary(models, run.metric, metric_of(run.metric, nbest).sign)
-    if start is not None and start.trees:
-        model = replace(folded(model.weights, start), config=model.config, history=model.history)
-    made = {MADE_FROM: made_from(raw, chosen_by, None, init=start, templates=o.templates, **o.made_with())}
-    model = replace(model, config={**model.config, **made})
-    say_of_start(o, start, model, raw, chosen_by)
-    model = with_plan(_never_below_order(o, model, nbest, held_out, run.metric), plan)
-    model.save(o.output)
-    o.emit({**result, "output": o.output, "signature": model.signature}, text)
-    o.say_written(o.method, o.output)
+    return _fitted(o, fit or _fit_of(workers), tuner, nbest, held_out, again), replace(features, dev=nbest), run
 
 
 def _never_below_order(o: TuneFlags, model: Model, nbest: NBest, held_out: NBest | None, metric: str) -> Model:
@@ -446,8 +456,8 @@ def induce(o: InduceFlags) -> None:
         return
     if held_out is None and dev.n_repeats:
         o.say(f"{counted(dev.n_repeats, 'sentence')} of {len(dev):,} are there twice or more: folds keep copies together")
-    with cluster_of(o, dev) as workers:
-        model, features = _learned(o, dev, held_out, options, start, so_far, _cluster_fits(workers))
+    with cluster_of(o, dev, held_out) as workers:
+        model, features = _learned(o, dev, held_out, options, start, so_far, cluster_fits(workers))
     model.save(o.output)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(partial)
@@ -455,8 +465,8 @@ def induce(o: InduceFlags) -> None:
     _tell(o, model, features.dev, features.select, options)
 
 
-def _cluster_fits(workers: Any) -> Cluster | None:
-    """Return the fits of a run on workers; None where there are none."""
+def cluster_fits(workers: Any) -> Any:
+    """Return what computes templates and fits on workers; None where there are none."""
     if workers is None:
         return None
     from ..distributed.cluster import ClusterFits
@@ -544,7 +554,7 @@ def _learned(
     partial, not_before = _partial(o.output), -inf
     features: FeaturedLists | None = None
     templates = _templates(o, dev, options, start)
-    with maker_for(o, templates, start) as maker, o.progress(f"boosting ({options.level})") as bar:
+    with maker_for(o, templates, start, cluster) as maker, o.progress(f"boosting ({options.level})") as bar:
 
         def featured(lists: FeaturedLists, options: BoostOptions) -> tuple[FeaturedLists, BoostOptions]:
             nonlocal features

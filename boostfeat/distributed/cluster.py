@@ -6,7 +6,7 @@ model is the same file. Sums of a fit that is spread are over the fixed blocks o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +19,8 @@ from ..boosting.record import Callback, Record
 from ..boosting.selection.trials import Trial, Trials
 from ..core.arrays import I64, sum_in_order
 from ..core.processes import give_back
+from ..features.compute import SentenceRun
+from ..features.resources import Resources
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
@@ -31,13 +33,32 @@ from .worker_data import Share, Source, WorkerData, opened, search
 from .workers import WorkerLostError, Workers, flat
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class ClusterFits:
-    """The fits of a run on workers: boosting.selection.trials.Cluster."""
+    """Templates and fits of a run on workers: Cluster of features.featurizing and of boosting.selection.trials."""
 
     def __init__(self, workers: Workers) -> None:
         self.workers = workers
+
+    def runs_of(self, nbest: NBest) -> int:
+        """Return how many runs of a list workers compute templates on; 0 where they do not open it."""
+        return len(self.workers.members) if self.workers.is_store(nbest) else 0
+
+    def on_runs(
+        self,
+        task: Callable[[SentenceRun], T],
+        nbest: NBest,
+        runs: Sequence[tuple[int, int, Resources]],
+        done: Callable[[int], None],
+    ) -> list[T]:
+        """Return results of a task for runs of a list, of which a worker opens the parts that have them."""
+        return self.workers.results([(on_run, task, *run, nbest) for run in runs], done)
+
+    def side_by_side(self, task: Callable[[T], U], items: Sequence[T]) -> list[U]:
+        """Return results of a task for each of some items."""
+        return self.workers.results([(task, item) for item in items])
 
     def results(self, trials: Trials, task: Callable[[Trial], T], what: str, steps: int) -> list[T]:
         """Return results of the task for each trial, of which every worker runs some as a whole."""
@@ -79,6 +100,15 @@ class ClusterFits:
             except WorkerLostError as lost:
                 done = f"after round {latest.history[-1]['round']}" if latest else "from the start"
                 self.workers.heal(lost, done)
+
+
+def on_run(task: Callable[[SentenceRun], T], first: int, last: int, resources: Resources, source: Source) -> T:
+    """Run a task for some sentences of a list on a worker."""
+    lists, start = source.read((first, last))
+    with threadpool_limits(1, "blas"):
+        result = task(SentenceRun.of(lists, (first - start, last - start), resources, first))
+    give_back()
+    return result
 
 
 def run_trial(task: Callable[[Trial], T], k: int, threads: int, dev: Source | NBest, select: Source | NBest | None) -> T:

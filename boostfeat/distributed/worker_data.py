@@ -123,16 +123,22 @@ class Source(NamedTuple):
         return cls(files, like if len(files) > 1 else None)
 
     def open(self, sentences: tuple[int, int] | None = None) -> NBest:
-        """Open it on a worker: a file as a whole, of several the sentences from the first to before the second, or all."""
+        """Open what can be learned from on a worker: a file as a whole, of several these sentences (``read``), or all."""
+        lists, start = self.read(sentences)
+        if self.like is not None and sentences and sentences != (start, start + len(lists)):
+            lists = lists[sentences[0] - start : sentences[1] - start]
+        return learnable(lists)
+
+    def read(self, sentences: tuple[int, int] | None = None) -> tuple[NBest, int]:
+        """Open a file as a whole, or parts that have the sentences from the first to before the second; and their first one."""
         if self.like is None:
-            return learnable(self.files[0].open())
+            return self.files[0].open(), 0
         ends = np.cumsum([file.sentences for file in self.files]).tolist()
         first, last = sentences or (0, ends[-1])
         held = [(file, end) for file, end in zip(self.files, ends, strict=True) if end > first and end - file.sentences < last]
         lists, start = stack([file.open() for file, _ in held]), held[0][1] - held[0][0].sentences
         lists = at_columns(lists, self.like.unit_names, self.like.extra_names, self.like.sparse_names)
-        lists = replace(lists, meta=self.like.meta, quality=replace(lists.quality, unit=self.like.quality.unit))
-        return learnable(lists if (first, last) == (start, held[-1][1]) else lists[first - start : last - start])
+        return replace(lists, meta=self.like.meta, quality=replace(lists.quality, unit=self.like.quality.unit)), start
 
 
 class WorkerData:

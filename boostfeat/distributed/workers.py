@@ -305,7 +305,7 @@ class Workers:
                         results[futures.pop(future)] = self._result(future)
                         done(len(results))
             except WorkerLostError as lost:
-                self.heal(lost, f"with {len(results)} of {counted(len(calls), 'fit')} done")
+                self.heal(lost, f"with {len(results)} of {counted(len(calls), 'task')} done")
         return [results[k] for k in range(len(calls))]
 
     def _import(self) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from ..core.arrays import F64, I32, I64, Array, offsets, owners, segment_positions, unique_rows
 from ..core.errors import InputError, repeated
 from ..core.text import Strings, string_buffers
+from ..lists.merging import together
 from ..lists.nbest import NBest, SparseRows, string_column, strings
 
 PartOf = Literal["unit", "occurrence", "hypothesis"]
@@ -53,6 +54,27 @@ class Part:
             return self
         kept = [j for j, name in enumerate(self.names) if name not in names]
         return replace(self, names=tuple(self.names[j] for j in kept), values=np.asarray(self.values)[:, kept])
+
+
+def in_one(runs: Sequence[tuple[I64 | None, list[Part]]], n_units: int) -> list[Part]:
+    """Return the parts of a list from those of its runs, given which of its units each run has; None: the run is the list."""
+    if runs[0][0] is None:
+        return runs[0][1]
+    units = [own for own, _ in runs if own is not None]
+    return [_in_one(units, parts, n_units) for parts in zip(*(parts for _, parts in runs), strict=True)]
+
+
+def _in_one(units: Sequence[I64], parts: Sequence[Part], n_units: int) -> Part:
+    """Return the part of a template from those of runs with these units."""
+    first, rows = parts[0], [part.values for part in parts]
+    starts = np.cumsum([0, *map(len, rows[:-1])])
+    values = together(rows) if first.is_sparse else np.concatenate([np.asarray(own) for own in rows])
+    row_of = np.concatenate([part.row_of + start for part, start in zip(parts, starts, strict=True)])
+    if first.of == "unit":
+        of_unit = np.zeros(n_units, row_of.dtype)
+        of_unit[np.concatenate(units)] = row_of  # a unit of several runs has the same features in all
+        row_of = of_unit
+    return Part.made(first.of, first.names, values, row_of)
 
 
 class Scratch:

@@ -325,6 +325,12 @@ class SentenceRun:
     first: int = 0  # which sentence of the list the first of the run is
     _rows: dict[object, DistinctRows] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, nbest: NBest, cut: tuple[int, int], resources: Resources, first: int, *, present: bool = False) -> SentenceRun:
+        """Return a run of the sentences of a list; ``first`` is the first of them in the list that templates learn from."""
+        part, units = nbest.run(*cut)
+        return cls(part, ListView(part.without_references(), resources), units, present, first)
+
     @property
     def is_whole(self) -> bool:
         return self.units is None

@@ -18,7 +18,7 @@ from ..lists.nbest import NBest
 from ..model.model import Model
 from .clusters import read_clusters
 from .expected_length import pairs_of
-from .featurizing import MOST_LINES, featurize, featurize_runs, featurize_to, runs_of
+from .featurizing import MOST_LINES, Cluster, featurize, featurize_runs, featurize_to, runs_of
 from .known_words import MOST, doubts_about
 from .language_model import LanguageModel
 from .lexicon import Bitext
@@ -47,6 +47,7 @@ class FeatureMaker:
     threads: int = 1
     report: Callable[[str, int, int], None] | None = None  # template, done, of how many
     say: Callable[[str], None] = lambda line: None
+    cluster: Cluster | None = None  # that computes lists that its workers open
 
     def __getstate__(self) -> dict[str, object]:
         """Another process says nothing, and reads its own files."""
@@ -198,6 +199,7 @@ class FeatureMaker:
         self, nbest: NBest, plan: FeaturePlan, posterior: Posterior | None = None, to: str | Path | None = None, **how: Any
     ) -> tuple[NBest, FeaturePlan]:
         how |= {**self._how(nbest, posterior), "seed": self.seed, "threads": self.threads, "left_out": self.say}
+        how["cluster"] = None if how.get("present") else self.cluster
         out, learnt = featurize(nbest, plan, **how) if to is None else featurize_to(to, nbest, plan, **how)
         for _ in self._with_unknown(runs_of(out)) if self.files.lm else ():
             pass

@@ -11,8 +11,9 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow.compute as pc
@@ -27,7 +28,7 @@ from ..lists.nbest import NBest, take_strings
 from ..lists.precision import with_derived
 from ..lists.store import StoreWriter, UnitNumbers, in_several_runs, is_mappable, read_store, write_store
 from ..lists.words import distinct, words_of
-from .assembling import Counts, Met, Part, Scratch, all_sparse_names, with_parts
+from .assembling import Counts, Met, Part, Scratch, all_sparse_names, in_one, with_parts
 from .clusters import learn_clusters
 from .compute import Crossing, ListView, SentenceRun, rows_of
 from .expected_length import pairs_of
@@ -45,6 +46,27 @@ MOST_LINES = 50_000  # of a bitext that a plan remembers to know lists of them a
 RUN = 1 << 18  # occurrences of units in a run: more take more memory and no less time
 
 Report = Callable[[str, int, int], None]  # template or pass, done, of how many
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Cluster(Protocol):
+    """Workers that templates are taught and computed on: distributed.cluster.ClusterFits is one."""
+
+    def runs_of(self, nbest: NBest) -> int:
+        """Return how many runs of a list workers read, each at the same time; 0 where they do not open it themselves."""
+
+    def on_runs(
+        self,
+        task: Callable[[SentenceRun], T],
+        nbest: NBest,
+        runs: Sequence[tuple[int, int, Resources]],
+        done: Callable[[int], None],
+    ) -> list[T]:
+        """Return results of a task for runs of a list: from a sentence to before another, and what templates read beside it."""
+
+    def side_by_side(self, task: Callable[[T], U], items: Sequence[T]) -> list[U]:
+        """Return results of a task for each of some items."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +84,21 @@ class Computing:
     report: Report | None = None
     gradient_of: Gradient | None = None
     left_out: Callable[[str], None] = lambda line: None
+    cluster: Cluster | None = None  # that computes a list that its workers open; None: this process
+
+    def for_list(self, nbest: NBest) -> Computing:
+        """Return the settings for a list: without the cluster where its workers lack the list, or a file that templates read."""
+        files = self.resources.lm, self.resources.bitext, self.resources.phrase_counts
+        here = self.cluster is None or any(file is not None for file in files) or not self.cluster.runs_of(nbest)
+        return replace(self, cluster=None) if here else self
+
+    def run_size(self, nbest: NBest) -> int:
+        """Return how many sentences are computed at once: all, or a worker's share."""
+        return max(1, -(-len(nbest) // (self.cluster.runs_of(nbest) if self.cluster else 1)))
+
+    def side_by_side(self, task: Callable[[T], U], items: Sequence[T]) -> list[U]:
+        """Return results of a task for each of some items, in forks or on workers."""
+        return self.cluster.side_by_side(task, items) if self.cluster else in_forks(task, items, self.threads)
 
 
 def featurize(nbest: NBest, plan: FeaturePlan, *, present: bool = False, **how: Any) -> tuple[NBest, FeaturePlan]:
@@ -72,9 +109,9 @@ def featurize(nbest: NBest, plan: FeaturePlan, *, present: bool = False, **how: 
     how they were made. ``how``: see Computing.
     """
     plan, computing = _prepared(nbest, plan, Computing(**how))
-    runs = Runs(nbest, computing, max(1, len(nbest)), present=present)
+    runs = Runs(nbest, computing, computing.run_size(nbest), present=present)
     plan, lists = _learn_and_compute(runs, plan, Scratch())
-    [(_, parts)] = lists
+    parts = in_one([(run.units, own) for run, own in lists], nbest.n_units)
     del runs, lists
     give_back()
     out, _ = with_parts(nbest, parts, all_sparse_names(nbest, parts))
@@ -170,22 +207,32 @@ class Runs:
         self.nbest, self.how, self.present = nbest, how, present
         self.cuts = [(a, min(a + n, len(nbest))) for a in range(0, max(1, len(nbest)), n)]
         self.whole = SentenceRun(nbest, ListView(nbest.without_references(), how.resources), None, present)
-        self.is_one = len(self.cuts) == 1
+        self.is_one = len(self.cuts) == 1 and how.cluster is None
 
     def each(self, doing: str) -> Iterator[SentenceRun]:
         """Yield one run after the other, and report what is being done."""
         if self.is_one:
             yield self.whole
             return
-        resources = self.how.resources
         for r, (first, last) in enumerate(self.cuts):
-            if self.how.report:
-                self.how.report(doing, r, len(self.cuts))
-            part, units = self.nbest.run(first, last)
-            scales = None if resources.scales is None else resources.scales[first:last]
-            view = ListView(part.without_references(), replace(resources, scales=scales))
-            yield SentenceRun(part, view, units, self.present, first)
+            self._report(doing, r)
+            yield SentenceRun.of(self.nbest, (first, last), self._resources(first, last), first, present=self.present)
         give_back()
+
+    def on_each(self, task: Callable[[SentenceRun], T], doing: str) -> list[T]:
+        """Return results of a task for all runs, here or on workers."""
+        if self.how.cluster is None:
+            return [task(run) for run in self.each(doing)]
+        runs = [(first, last, self._resources(first, last)) for first, last in self.cuts]
+        return self.how.cluster.on_runs(task, self.nbest, runs, partial(self._report, doing))
+
+    def _report(self, doing: str, done: int) -> None:
+        if self.how.report:
+            self.how.report(doing, done, len(self.cuts))
+
+    def _resources(self, first: int, last: int) -> Resources:
+        resources = self.how.resources
+        return resources if resources.scales is None else replace(resources, scales=resources.scales[first:last])
 
 
 def _learn_and_compute(
@@ -231,7 +278,7 @@ def _crossings(runs: Runs, plan: FeaturePlan) -> dict[str, Crossing]:
     def taught_by(pairs: list[tuple[str, str]]) -> list[Entry]:
         return [_taught(template, e, pairs + given if template.bitext_teaches else pairs) for e, template in crossed]
 
-    taught = in_forks(taught_by, [pairs_of(runs.nbest, others) for others, _ in blocks], runs.how.threads)
+    taught = runs.how.side_by_side(taught_by, [pairs_of(runs.nbest, others) for others, _ in blocks])
     return {e.name: Crossing(block_of, [of_block[k] for of_block in taught]) for k, (e, _) in enumerate(crossed)}
 
 
@@ -261,10 +308,12 @@ def _learn_options(runs: Runs, plan: FeaturePlan) -> FeaturePlan:
     """Return the plan with options that the list teaches: frequent words, thresholds."""
     untaught = _untaught(runs, plan)
     counted = [(e, template, learn) for e, template in untaught if isinstance(learn := template.learn, Counted)]
-    met: dict[str, list[dict[str, Tally]]] = {e.name: [] for e, _, _ in counted}
-    for run in runs.each("counting") if counted else ():
-        for entry, template, learn in counted:
-            met[entry.name].append(run.count(template, learn, entry))
+
+    def count(run: SentenceRun) -> list[dict[str, Tally]]:
+        return [run.count(template, learn, entry) for entry, template, learn in counted]
+
+    tallies = zip(*runs.on_each(count, "counting"), strict=True) if counted else ()
+    met = {e.name: of_runs for (e, _, _), of_runs in zip(counted, tallies, strict=True)}
     for entry, template in untaught:
         lesson: tuple[Any, ...] = (runs.whole.view.nbest, runs.how.resources)
         if template.crossed or template.bitext_teaches:
@@ -287,6 +336,8 @@ def _added_up(runs: Sequence[Mapping[str, Tally]]) -> dict[str, Tally]:
 
 def _learn_names(runs: Runs, plan: FeaturePlan, columns: _TemplateColumns) -> FeaturePlan:
     """Return the plan with the names of all features."""
+    if runs.how.cluster is not None:
+        columns.computed_on_workers(runs, plan)
     for r, run in enumerate(runs.each("naming")):
         if not any(map(columns.asks, plan.entries)):
             break
@@ -332,6 +383,16 @@ class _TemplateColumns:
         self.same: dict[str, set[str]] = {}  # of a template, features that the list has already
         self.aside: dict[tuple[int, str], Callable[[], Met | Part]] = {}  # by run and template
         self.places: dict[tuple[int, str], I32] = {}  # of the names of a run among the features
+        self.computed: list[dict[str, Part | Met | None]] = []  # of each run, by workers
+
+    def computed_on_workers(self, runs: Runs, plan: FeaturePlan) -> None:
+        """Let workers compute all features of all runs."""
+        work = [(self.registry[entry.name], entry, self.crossings.get(entry.name)) for entry in plan.entries]
+
+        def compute(run: SentenceRun) -> dict[str, Part | Met | None]:
+            return {entry.name: run.compute(template, entry, crossing) for template, entry, crossing in work}
+
+        self.computed = runs.on_each(compute, "computing")
 
     def asks(self, entry: Entry) -> bool:
         """Whether the next run is looked at.
@@ -339,18 +400,21 @@ class _TemplateColumns:
         Dense templates have the same names on all runs, but those of the user may depend on what there is. And what a list has
         under the name of a feature may be the same thing on one run and another on the next.
         """
+        if self.computed:
+            return True
         if entry.features is not None:
             return any(name in entry.places for name in self.theirs)
         known = self.dense.get(entry.name)
         return known is None or not self.registry[entry.name].is_ours or not self.theirs.isdisjoint(known)
 
     def look(self, r: int, run: SentenceRun, entry: Entry) -> None:
-        found = run.compute(self.registry[entry.name], entry, self.crossings.get(entry.name))
+        template, crossing = self.registry[entry.name], self.crossings.get(entry.name)
+        found = self.computed[r].pop(entry.name) if self.computed else run.compute(template, entry, crossing)
         if isinstance(found, Part):
             self.dense[entry.name] = ordered_union([self.dense.get(entry.name, ()), found.names])
             same = _same_as_theirs(run.part, found)
             self.same[entry.name] = self.same.get(entry.name, same) & same
-            if run.is_whole:
+            if run.is_whole or self.computed:
                 self.aside[r, entry.name] = lambda: found
         elif entry.features is None and found is not None:
             tally, self.aside[r, entry.name] = found.put_aside(self.scratch)
@@ -382,7 +446,9 @@ class _TemplateColumns:
         """The features of a template whose names are known."""
         again = self.aside.pop((r, entry.name), None)
         crossing = self.crossings.get(entry.name)
-        found = run.compute(self.registry[entry.name], entry, crossing) if again is None else again()
+        found = None if again is None else again()
+        if found is None or (isinstance(found, Part) and found.names != entry.features):  # a run may lack names of others
+            found = run.compute(self.registry[entry.name], entry, crossing)
         if isinstance(found, Met):
             found = found.kept(entry.features or (), self.places.pop((r, entry.name)))
         assert found is not None  # its names are known
@@ -421,6 +487,7 @@ def _prepared(nbest: NBest, plan: FeaturePlan, how: Computing) -> tuple[FeatureP
     plan = _without_lacking(nbest, plan, how)
     _check(nbest, plan, how)
     reads = {what: e.name for e in reversed(plan.entries) for what in registry[e.name].reads}
+    how = how.for_list(nbest)
     if plan.posterior is None and "list" in reads:
         if plan.is_frozen:  # the list that is ranked must not teach it
             raise InputError(
@@ -430,7 +497,7 @@ def _prepared(nbest: NBest, plan: FeaturePlan, how: Computing) -> tuple[FeatureP
         posterior, scales = learn_posterior(nbest, resources.posterior, blocks, threads=how.threads)
         plan, resources = replace(plan, posterior=posterior), replace(resources, posterior=posterior, scales=scales)
     if "clusters" in reads:
-        plan = replace(plan, clusters=_clusters(nbest, plan, resources, how.seed))
+        plan = replace(plan, clusters=_clusters(nbest, plan, how))
         resources = replace(resources, clusters=plan.clusters or Clusters())
     if not plan.is_frozen:
         plan = replace(plan, resources={what: sha for what, sha in plan.resources.items() if what in reads})
@@ -464,17 +531,17 @@ def _check(nbest: NBest, plan: FeaturePlan, how: Computing) -> None:
             )
 
 
-def _clusters(nbest: NBest, plan: FeaturePlan, resources: Resources, seed: int) -> Clusters:
+def _clusters(nbest: NBest, plan: FeaturePlan, how: Computing) -> Clusters:
     """Return the frozen ones, those of files, or those that sources and first hypotheses teach; references must not."""
     if plan.clusters is not None:
         return plan.clusters
-    given = resources.clusters
+    given = how.resources.clusters
     first = take_strings(nbest.text, nbest.hyp_ptr[:-1][np.diff(nbest.hyp_ptr) > 0])  # all 200 of a list say hardly more
-    src, tgt = words_of(nbest.source), words_of(first)
-    return Clusters(
-        given.src or learn_clusters(src, size=plan.cluster_size, seed=seed),
-        given.tgt or learn_clusters(tgt, size=plan.cluster_size, seed=seed),
-    )
+    texts = {"src": nbest.source, "tgt": first}
+    asked = [words_of(texts[side]) for side in texts if not getattr(given, side)]
+    learn = partial(learn_clusters, size=plan.cluster_size, seed=how.seed)
+    learnt = iter(how.cluster.side_by_side(learn, asked) if how.cluster else map(learn, asked))
+    return Clusters(given.src or next(learnt), given.tgt or next(learnt))
 
 
 def _meta(nbest: NBest, plan: FeaturePlan, parts: Sequence[Part], registry: Mapping[str, Template]) -> dict[str, str]:

@@ -39,7 +39,7 @@ def stack(lists: Sequence[NBest]) -> NBest:
     has_stats = all(nb.has_stats or not nb.n_hyps for nb in lists)
 
     return assemble(
-        _together(
+        together(
             spread,
             stats=np.concatenate([nb.stats for nb in lists]) if has_stats else np.zeros((0, 6), np.int32),
             unit_idx=np.concatenate([nb.unit_idx + np.int32(shift[k]) for k, nb in enumerate(spread)]),
@@ -50,13 +50,13 @@ def stack(lists: Sequence[NBest]) -> NBest:
     )
 
 
-def _together(parts: Sequence[Any], **given: Any) -> Any:
+def together(parts: Sequence[Any], **given: Any) -> Any:
     """Columns of containers one after the other, names and meta as the first has them; ``given`` as they are."""
     columns = dict(given)
     for name in (f.name for f in fields(parts[0]) if f.name not in given):
         own = [getattr(part, name) for part in parts]
         if is_dataclass(own[0]):
-            columns[name] = _together(own)
+            columns[name] = together(own)
         elif isinstance(own[0], np.ndarray):
             pointers = name.endswith("ptr")
             columns[name] = offsets(np.concatenate([np.diff(c) for c in own])) if pointers else np.concatenate(own)

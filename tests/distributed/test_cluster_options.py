@@ -123,6 +123,7 @@ def both(folder, client, boostfeat, monkeypatch):
         cluster = CLUSTER.replace("ADDRESS", client.scheduler.address).split()
         code, _, err = boostfeat(*words, *cluster[:-1], f"{cluster[-1]}{workers}", "-o", "there.json")
         assert code == 0, err
+        assert "--quiet" in row or "dashboard: http" in err
         assert Path("here.json").read_bytes() == Path("there.json").read_bytes()
 
     if not Path("carrying.json").exists():

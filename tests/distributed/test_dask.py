@@ -39,7 +39,8 @@ from boostfeat.distributed.cluster import ClusterFits, SpreadEngine, WholeEngine
 from boostfeat.distributed.cluster_tuning import tune_on
 from boostfeat.distributed.worker_data import Source, WorkerData
 from boostfeat.distributed.workers import Workers
-from boostfeat.features import TEMPLATES, FeaturePlan, featurize
+from boostfeat.features import TEMPLATES, FeaturePlan, featurize, template
+from boostfeat.features.compute import SentenceRun
 from boostfeat.lists.nbest import columns
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
@@ -141,6 +142,33 @@ def test_parts_on_workers_give_the_model_of_one_file(lists, fleet, tmp_path, nam
         assert there(workers, whole, lists[1], OPTIONS[name], seed=3).to_json() == local.to_json()
 
 
+def test_templates_are_taught_and_computed_on_workers(data_stores, fleet, tmp_path, monkeypatch):
+    """Counts, word classes, Model 1 and the scale of posteriors; workers open the parts that have their sentences."""
+    dev, folder, plain = read_store(data_stores / "dev.nbest")[:140].truncate(6), tmp_path / "dev.nbest", SentenceRun.compute
+    folder.mkdir()
+    for k, (first, last) in enumerate(pairwise((0, 50, 90, 140))):
+        write_store(dev[first:last], folder / f"{k}.nbest")
+
+    @template("first")
+    def first(target):
+        return {f"first.{target[0][0]}": 1.0} if target else {}
+
+    registry, said, whole = {**TEMPLATES, "first": first}, [], read_store(folder)
+    plan = FeaturePlan.of("large+phrases+consensus+first", registry)
+    local, learnt = featurize(dev, plan, registry=registry)
+    again, _ = featurize(dev, learnt, registry=registry)  # not by what other blocks teach
+    monkeypatch.setattr(SentenceRun, "count", None)  # here
+    monkeypatch.setattr(SentenceRun, "compute", lambda run, t, *how: plain(run, t, *how) if t is first else None)
+    for n in (1, 3):
+        cluster = ClusterFits(fleet(n, stores=[(whole, Source.of(str(folder), whole))]))
+        how = {"registry": registry, "cluster": cluster, "report": lambda *row: said.append(row)}
+        for wanted, features in ((plan, local), (learnt, again)):
+            out, found = featurize(whole, wanted, **how)
+            assert found.to_json() == learnt.to_json()
+            assert (out.differences(features), out.meta) == ([], features.meta)
+    assert ("computing", 3, 3) in said
+
+
 def test_three_engines_are_asked_the_same(lists, fleet):
     """One loop: the same lines, in the same order, for rounds from the start and for rounds that go on."""
     options, seen = replace(OPTIONS["fresh pairs"], resample_pairs=2), []
@@ -200,24 +228,6 @@ def test_tuners_learn_what_they_do_on_one_machine(lists, fleet, tuner):
         assert [model.to_json() for model in found] == [model.to_json() for model in plain]
         assert rows == heard
         rows.clear()
-
-
-@pytest.mark.parametrize("gain", ["bleu", "wer"])
-def test_induce_and_tune_commands(stores, client, boostfeat, tmp_path, gain):
-    here, there = tmp_path / "here.json", tmp_path / "there.json"
-    dev, select = stores
-    cluster = ("--engine", "dask", "--set", f"scheduler={client.scheduler.address}", "--set", "workers=2")
-    induce = ("induce", dev, "--select", select, "--recipe", "paper", "--rounds", 2, "--set", "draws=200", "--gain", gain)
-    assert boostfeat(*induce, "-o", here)[0] == 0
-    code, out, err = boostfeat(*induce, "-o", there, *cluster)
-    assert code == 0
-    assert here.read_bytes() == there.read_bytes()
-    assert "trees" in out
-    assert "dashboard: http" in err
-    tune = ("tune", dev, "--method", "rm", "--epochs", 1, "--gain", gain)
-    assert boostfeat(*tune, "-o", here)[0] == 0
-    assert boostfeat(*tune, "-o", there, *cluster)[0] == 0
-    assert here.read_bytes() == there.read_bytes()
 
 
 def test_resume_goes_on_from_the_last_round(lists, stores, client, boostfeat, tmp_path, monkeypatch):
@@ -300,18 +310,15 @@ def test_an_interrupted_round_ends_at_once_and_leaves_no_process(stores, tmp_pat
 @pytest.mark.parametrize(
     ("flags", "line"),
     [
-        (["induce", "--graphs", "sg.gz"], "--graphs does not go with --engine dask"),
-        (["induce", "--engine", "local", "--set", "workers=2"], "--set workers does nothing without --engine dask; leave it out"),
-        (["induce", "--engine", "spark"], "unknown engine 'spark': expected one of local, dask"),
+        ("--engine local --set workers=2", "--set workers does nothing without --engine dask; leave it out"),
         (
-            ["induce", "--set", "scheduler=127.0.0.1:1", "--set", "timeout=1"],
+            "--engine dask --set scheduler=127.0.0.1:1 --set timeout=1",
             "--set scheduler: expected the address of a Dask scheduler",
         ),
     ],
 )
 def test_refused_before_any_work(stores, boostfeat, tmp_path, flags, line):
-    engine = () if "--engine" in flags else ("--engine", "dask")
-    code, out, err = boostfeat(flags[0], stores[0], "-o", tmp_path / "m.json", *engine, *flags[1:], "-q")
+    code, out, err = boostfeat("induce", stores[0], "-o", tmp_path / "m.json", *flags.split(), "-q")
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert line in err
 
@@ -409,7 +416,7 @@ def test_a_worker_lost_among_folds_is_named_and_its_fits_are_made_again(lists, c
 def test_a_fit_that_always_kills_its_worker_ends_in_one_line(fleet):
     said = []
     workers = fleet(2, timeout=120, say=said.append)
-    with pytest.raises(InputError, match=r"workers were lost 3 times with 1 of 2 fits done: do they have memory enough\?"):
+    with pytest.raises(InputError, match=r"workers were lost 3 times with 1 of 2 tasks done: do they have memory enough\?"):
         workers.results([(os.getpid,), (os.abort,)])
     assert len([line for line in said if "start again" in line]) == 2
 

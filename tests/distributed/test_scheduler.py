@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import socket
 import threading
 
@@ -33,26 +32,3 @@ def test_another_server_at_the_schedulers_address_is_one_line() -> None:
     with refused, connected(address, workers=None, threads=1, timeout=3):
         pass
     server.close()
-
-
-def test_what_a_cluster_logs_when_it_has_closed_is_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may still be sending to workers that are gone; its own silence has ended by then."""
-    said = []
-
-    class Closed(contextlib.AbstractContextManager):  # type: ignore[type-arg]
-        def __init__(self, *args: object, **options: object) -> None:
-            self.workers: dict[str, object] = {}
-
-        def __exit__(self, *_: object) -> None:
-            for name in ("distributed.batched", "tornado.application", "asyncio"):
-                logging.getLogger(name).error("Batched Comm Closed")
-
-    monkeypatch.setattr(logging.root.manager, "disable", 0)  # a cluster that other tests share may be silent still
-    monkeypatch.setattr(logging.Logger, "handle", lambda self, record: said.append(record.name))
-    monkeypatch.setattr("distributed.LocalCluster", Closed)
-    monkeypatch.setattr("distributed.Client", Closed)
-    with pytest.raises(KeyboardInterrupt), connected("local", workers=1, threads=1):
-        raise KeyboardInterrupt
-    assert said == []
-    logging.getLogger("asyncio").error("afterwards all is as before")
-    assert said == ["asyncio"]
