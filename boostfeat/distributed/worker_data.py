@@ -287,19 +287,20 @@ class RowGrower(Grower):
         machines: int,
         precision: Sequence[Precision] | None,
     ) -> None:
-        self.options, self.threads, self.seed, self.machines = options, threads, seed, 1
+        self.options, self.threads, self.seed, self.machines = options, threads, seed, machines
         self._x, self._c = x, counts
         self._bins = Bins(x, counts, options, sparse=None, threads=threads, given=given, precision=precision)
-        most, copies = max(1.0, options.min_occurrences // 4), np.zeros(len(counts), np.int64)
-        if machines > 1:
-            # LightGBM's network takes the rows of a leaf by their share of the hessian, and refuses splits that leave less than
-            # one. So rows of many occurrences are there several times, and the least that a leaf may hold is several rows
-            copies = np.maximum(np.ceil(counts / most).astype(np.int64) - 1, 0)
-            self._again = np.repeat(np.arange(len(counts)), copies)
-        self._dataset = self._make_dataset() if self._bins.splittable else None
-        self.machines = machines  # only now: the dataset is made by each for itself
+        self._take_rows(several=False)
+
+    def _take_rows(self, *, several: bool) -> None:
+        """Give LightGBM the rows, those of many occurrences once or several times: then the copies share them."""
+        most = max(1.0, self.options.min_occurrences // 4)  # of a copy
+        copies = np.maximum(np.ceil(self._c / most).astype(np.int64) - 1, 0) * several
+        self._again = np.repeat(np.arange(len(copies)), copies) if several else None
+        with ThreadPoolExecutor(1) as thread:  # which has no network: the dataset is made by each for itself
+            self._dataset = thread.submit(self._make_dataset).result() if self._bins.splittable else None
         self._boosters = {}
-        self._counts = np.append(counts - most * copies, np.full(copies.sum(), most)).astype(np.float32)
+        self._counts = np.append(self._c - most * copies, np.full(copies.sum(), most)).astype(np.float32)
         self._grad = np.zeros(len(self._counts), np.float32)
 
     @property
@@ -310,15 +311,25 @@ class RowGrower(Grower):
         return self._descended(splits).leaf_of
 
     def _params(self, **more: Any) -> dict[str, Any]:
-        if self.machines > 1:
-            # there LightGBM does not count rows but takes them by their share of the hessian, and fails where that is none
-            more |= {"tree_learner": "data", "num_machines": self.machines, "pre_partition": True, "min_data_in_leaf": 1}
+        if self.machines > 1 and more:  # of a booster
+            more |= {"tree_learner": "data", "num_machines": self.machines, "pre_partition": True}
+            more["min_data_in_leaf"] = int(self._again is not None)
         return super()._params(**more)
 
     def splits(self, g: F64, scale: float, step: float) -> list[Split]:
-        """LightGBM's splits on -g; the copies of rows have no gradient."""
+        """LightGBM's splits on -g; the copies of rows have no gradient.
+
+        In a network it does not count the rows of a leaf but takes them by their share of the hessian, and fails, on all workers
+        alike, where that is none. From then on rows of many occurrences are there several times, and a leaf has one row at least.
+        """
         on_grid(g, scale, step, self._grad[: len(self._c)])
-        return self._split_sequence(self._counts, self.options.min_occurrences * (1 - 1e-6), self.options.max_leaves)
+        try:
+            return self._split_sequence(self._counts, self.options.min_occurrences * (1 - 1e-6), self.options.max_leaves)
+        except lgb.basic.LightGBMError as error:
+            if self._again is not None or "Check failed" not in str(error):
+                raise
+        self._take_rows(several=True)
+        return self.splits(g, scale, step)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from boostfeat.core.errors import InputError
+from boostfeat.core.feature_table import FeatureTable
 from boostfeat.distributed.block_range import BlockRange
 from boostfeat.distributed.cluster_grower import ClusterGrower
-from boostfeat.distributed.worker_data import WorkerData
+from boostfeat.distributed.worker_data import RowGrower, Share, WorkerData, free_port
 from boostfeat.distributed.workers import WorkerLostError, Workers
-from boostfeat.trees.growing import TreeOptions
+from boostfeat.trees.binning import Bins
+from boostfeat.trees.growing import Grower, TreeOptions, grid_step, to_grid
 
 pytest.importorskip("distributed")
 pytestmark = pytest.mark.quick
@@ -47,3 +51,30 @@ def test_a_scheduler_that_is_gone_is_one_line(monkeypatch, gone):
     fleet = Workers(client, timeout=5)
     with pytest.raises(InputError, match="expected the scheduler to answer, found it gone"):
         fleet.shards(WorkerData.each, BlockRange.row) if gone == "run" else fleet._check()
+
+
+@pytest.mark.parametrize("leaf", [1.0, 80.0])
+def test_a_leaf_of_less_than_a_row_is_found_in_the_network_too(leaf):
+    """LightGBM fails there, where it takes rows by their share of the occurrences; of one unit here, among those with 100."""
+    rng, options = np.random.default_rng(0), TreeOptions(min_occurrences=1, max_leaves=4)
+    x, c, g = np.round(rng.normal(size=(600, 3)), 2), np.full(600, 100.0), rng.normal(size=600) * 100
+    x[7, 1], c[7], g[7] = 9.0, leaf, 1e6
+    whole, ports = Grower(FeatureTable(("a", "b", "c"), x), c, options), [free_port(), free_port()]
+    bins = Bins(x, c, options, sparse=None, threads=1)
+    largest, step = np.abs(g).max(), grid_step(np.abs(g).sum() / np.abs(g).max())
+
+    def grown(k: int) -> tuple[bool, object]:
+        data, own = object.__new__(WorkerData), slice(300 * k, 300 * k + 300)
+        data._network, data.share = None, Share(k, [], k, np.zeros(0), 1)
+        how = {"given": bins.borders, "threads": 1, "seed": 0, "machines": 2, "precision": None}
+        grower = RowGrower(("a", "b", "c"), np.ascontiguousarray(x[own]), c[own], options, **how)
+        data.connect([("127.0.0.1", port) for port in ports], 1)
+        splits = [grower.splits(g[own], -1 / largest, step) for _ in range(2)]
+        data.disconnect()
+        return grower._again is not None, splits
+
+    with ThreadPoolExecutor(2) as pool:
+        (failed, splits), (other_failed, others) = pool.map(grown, range(2))
+    to_grid(g, -1 / largest, whole._grad)
+    assert splits == others == [whole._split_sequence(whole._counts, 1 - 1e-6, 4)] * 2
+    assert failed == other_failed == (leaf == 1.0)
