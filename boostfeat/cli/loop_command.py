@@ -15,7 +15,7 @@ from ..core.options import REQUIRED, argument, methods, option, same, typed
 from ..features.feature_maker import FeatureMaker
 from ..features.resources import TemplateFiles
 from ..formats.importing import expand
-from ..lists.agreement import shown
+from ..lists.agreement import shared_sentences, shown
 from ..losses.pairs import SAMPLERS
 from ..model.model import Model
 from ..search.decoder.setup import SearchOptions, decoder_setup
@@ -28,7 +28,7 @@ from ..search.loop.online import OnlineLearner
 from ..tuners.base import Groups
 from ..tuners.tuner_options import TUNER_OPTIONS
 from .checked_inputs import ListFlags, decoder_maker, refuse_files
-from .console import FILES, LEARNING, table
+from .console import FILES, LEARNING, Common, table
 from .learning_commands import make_tuner
 from .search_commands import core_names
 
@@ -136,7 +136,7 @@ def loop(o: LoopFlags) -> None:
       boostfeat loop dev.fi -r dev.en --ini moses.ini --decoder moses -o run
     """
     o.check_together()
-    corpora, tests = text_sets(o.source, o.ref, o.select_input, o.select_ref, o.test_input, o.test_ref)
+    corpora, tests = text_sets(o, o.source, o.ref, o.select_input, o.select_ref, o.test_input, o.test_ref)
     start = decoders.read_start(o.init or o.ini or "")
     takes_ini = o.decoder == "moses" or (o.decoder and o.weights_format == "moses")
     if o.init and o.ini and takes_ini and (kept := decoders.kept_weights(start, o.ini)):
@@ -159,13 +159,21 @@ def loop(o: LoopFlags) -> None:
 
 
 def text_sets(
-    source: str, ref: Sequence[str], select: str | None, select_ref: Sequence[str], tests: Sequence[str], test_ref: Sequence[str]
+    o: Common,
+    source: str,
+    ref: Sequence[str],
+    select: str | None,
+    select_ref: Sequence[str],
+    tests: Sequence[str],
+    test_ref: Sequence[str],
 ) -> tuple[list[ParallelText], list[ParallelText]]:
-    """Return the sentences to learn from and to select by, and those of test sets."""
-    corpora = [ParallelText.read("dev", source, ref)]
+    """Return the sentences to learn from and to select by, and those of test sets; say which of them are the same."""
+    corpora, tested = [ParallelText.read("dev", source, ref)], _tests(tests, test_ref)
     if select is not None:
         corpora.append(ParallelText.read("select", select, select_ref))
-    return corpora, _tests(tests, test_ref)
+    for two in shared_sentences({corpus.name: corpus.without_lists() for corpus in (*corpora, *tested)}):
+        o.warn(str(two))
+    return corpora, tested
 
 
 def with_unknown_words(start: Model) -> Model:

@@ -247,6 +247,7 @@ def import_lists(
     group: str | None = None,
     text: str | None = None,
     features: str | Sequence[str] = (),
+    missing: str | None = None,
     **options: Any,
 ) -> NBest:
     """Read lists as ``boostfeat import`` does; ``options`` are those of ReadOptions, as size=100.
@@ -255,7 +256,7 @@ def import_lists(
     ``source`` and ``refs`` where there is no such file.
     """
     lists, references = ([str(own)] if isinstance(own, str | Path) else [*map(str, own)] for own in (files, refs))
-    corpus = Corpus(lists, references, None if source is None else str(source), format, first, tokenize=tokenize)
+    corpus = Corpus(lists, references, None if source is None else str(source), format, first, tokenize=tokenize, missing=missing)
     named = [f"{name}={path}" for name, path in quality.items()] if isinstance(quality, Mapping) else quality
     specs = [named] if isinstance(named, str) else [*named]
     corpus, columns, of_files = of_table(corpus, group, text, features, specs)
@@ -390,7 +391,7 @@ def warn_of_pieces(nbest: NBest, warn: Callable[[str], None]) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 FEW, MOST = 20, 5_000  # sentences that tell something; beyond these, some of the whole list are looked at
-NEARER = 1.1  # times as much shared: not by chance
+NEARER, SURE, CLEAR = 1.1, 3.0, 3.0  # times as much shared, and standard errors: not by chance; times: plainly not
 OTHER, APART = 1.15, 0.05  # times as much, and so much more, where texts are read in another way
 FORMS: dict[str, tuple[Callable[[str], str], str]] = {  # by what differs: how to read both alike, and what to do
     "in other case": (str.lower, "bring both into one case"),
@@ -443,13 +444,20 @@ def _mismatch(texts: list[str], some: I64, lines: list[str], source: list[str], 
                 f"they look shifted by a line {place}: texts share {before:.0%} of their words with their own, {after:.0%} with "
                 f"the line {which}; is one missing or there twice?"
             )
-    other = float(_shares(hyps, refs, some[::-1]).mean())
-    if mean <= NEARER * other:
-        return (
-            f"texts share {mean:.0%} of their words with them, and {other:.0%} with those of other sentences; are these of the "
-            "same sentences, in the same order and language?"
-        )
-    return None
+    other = np.mean([_shares(hyps, refs, np.roll(some, len(some) // k)) for k in (2, 3, 5)], axis=0)
+    gain, chance = own - other, float(other.mean())
+    if mean > max(NEARER * chance, chance + SURE * float(gain.std()) / len(gain) ** 0.5):
+        first, last = _best_run((mean + chance) / 2 - own)  # where they are the worst
+        part = own[first:last].mean() if last > first else mean
+        if last - first < FEW or mean < CLEAR * chance or part > NEARER * chance:
+            return None
+        place, mean = f" from line {some[first] + 1} to {some[last - 1] + 1}", float(part)
+    else:
+        place = ""
+    return (
+        f"texts share {mean:.0%} of their words with them{place}, and {chance:.0%} with those of other sentences; are these of "
+        "the same sentences, in the same order and language?"
+    )
 
 
 def _words(texts: Iterator[str] | Sequence[str], split: Callable[[str], str]) -> Words:

@@ -7,7 +7,7 @@ A hypothesis' features are the sums over its units plus its own extras: G = A X 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -566,10 +566,8 @@ class NBest:
         return self.take_hyps(hyps, ptr).compact()
 
     def split_sentences(self, n_folds: int, *, seed: int = 0) -> list[tuple[I64, I64]]:
-        """(train, held-out) sentence positions of each of n_folds random folds: KFold over sentences."""
-        order = np.random.default_rng(seed).permutation(len(self))
-        folds = np.array_split(order, n_folds)
-        return [(np.sort(np.concatenate([*folds[:k], *folds[k + 1 :]])), np.sort(folds[k])) for k in range(n_folds)]
+        """Return (train, held-out) sentence positions of n_folds random folds; copies of a sentence are in one."""
+        return self._folds(n_folds, np.random.default_rng(seed).permutation)
 
     def blocks_of_sentences(self, n_folds: int) -> list[tuple[I64, I64]]:
         """Return (train, held-out) sentence positions of n_folds runs of neighbouring sentences.
@@ -578,11 +576,15 @@ class NBest:
         and take for learned what a new document would not have. For the same reason a sentence that is there again is in the
         fold of its first occurrence: equal sources (or references, where there are no sources) are never on both sides.
         """
+        return self._folds(n_folds, np.sort)
+
+    def _folds(self, n_folds: int, order: Callable[[I64], Array]) -> list[tuple[I64, I64]]:
+        """Return (train, held-out) sentence positions of folds of distinct sentences, which are dealt in this order."""
         group = self._first_occurrences
         firsts = np.unique(group)
         if len(firsts) < n_folds:  # too few distinct sentences to keep them apart
             group = firsts = np.arange(len(self))
-        folds = [np.flatnonzero(np.isin(group, part)) for part in np.array_split(firsts, n_folds)]
+        folds = [np.flatnonzero(np.isin(group, part)) for part in np.array_split(order(firsts), n_folds)]
         return [(np.setdiff1d(np.arange(len(self)), held_out), held_out) for held_out in folds]
 
     @property

@@ -19,6 +19,7 @@ from .tables import Numbers, name_and_file, read_numbers, split_spec
 
 QUALITY = "quality"  # name of a column that was given without one
 LOWER = {*(name for name, metric in METRICS.items() if metric.lower_is_better), "loss", "nll", "ppl", "perplexity", "error"}
+LOWER |= {"errors", "edits", "distance", "cost"}
 _NAME = re.compile(r"[^\s,=*]+")
 
 

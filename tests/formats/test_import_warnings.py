@@ -43,6 +43,7 @@ CHANGES = {
     "one before": (lambda refs: refs[-1:] + refs[:-1], "shifted by a line from line 1 to 59: "),
     "from the middle": (lambda refs: shifted(refs, 30, 60), "shifted by a line from line 32 to 60: "),
     "in the middle": (lambda refs: shifted(refs, 10, 40), "shifted by a line from line 11 to 40: "),
+    "others at the end": (lambda refs: [*refs[:30], *refs[:29:-1]], "% of their words with them from line 31 to 60, and"),
     "reversed": (lambda refs: refs[::-1], "are these of the same sentences, in the same order and language?"),
     "empty": (lambda refs: ["", " ", "\t", *refs[3:]], "3 of 60 references are empty"),
 }

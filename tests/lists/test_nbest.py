@@ -566,11 +566,11 @@ def test_copies_of_a_sentence_are_in_one_fold(column: str) -> None:
     nb = replace(nb, source=strings(texts if column == "source" else [""] * 9))
     if column == "refs":
         nb = replace(nb, refs=strings(texts))
-    folds = nb.blocks_of_sentences(3)
     assert nb.n_repeats == 3
-    assert sorted(s for _, held_out in folds for s in held_out) == list(range(9))
-    for train, held_out in folds:
-        assert not {texts[s] for s in train if texts[s]} & {texts[s] for s in held_out}
+    for folds in (nb.blocks_of_sentences(3), nb.split_sentences(3, seed=1)):
+        assert sorted(s for _, held_out in folds for s in held_out) == list(range(9))
+        for train, held_out in folds:
+            assert not {texts[s] for s in train if texts[s]} & {texts[s] for s in held_out}
 
 
 @quick

@@ -280,7 +280,7 @@ def test_a_column_is_called_like_no_metric_in_any_case(nbest: NBest, tmp_path: P
         join_qualities(nbest, [f"da={tmp_path / 'numbers'}", f"Da={tmp_path / 'numbers'}"])
 
 
-@pytest.mark.parametrize("name", ["loss", "Val_Loss", "my-wer", "ter2"])
+@pytest.mark.parametrize("name", ["loss", "Val_Loss", "my-wer", "ter2", "edit_distance"])
 def test_a_column_that_sounds_like_a_loss_asks_for_its_direction(nbest: NBest, tmp_path: Path, name: str) -> None:
     (tmp_path / "numbers").write_text("1\n2\n3\n")
     with pytest.raises(InputError, match=f"sounds as if lower were better; give --lower-is-better {name}, or another name"):

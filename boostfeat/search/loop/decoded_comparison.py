@@ -28,6 +28,7 @@ from ...core.errors import InputError
 from ...core.files import digest_lines, only_writer
 from ...core.strict_json import object_of, read_json, write_json
 from ...features.feature_maker import FeatureMaker
+from ...formats.importing import mismatches
 from ...lists.choices import Scorer, best_choice, decoder_choice, oracle_choice
 from ...lists.merging import merge
 from ...lists.nbest import NBest
@@ -139,6 +140,8 @@ def decode_start(folder: Path, decoding: Decoding, seed: int, threads: int, *, r
     for corpus in decoding.sets.values():
         report(f"decoding {corpus.name} with the first weights")
         nbest = decoding.decoder.decode(decoding.start, corpus, DecodingPlace(folder, 0, seed, threads))
+        for line in mismatches(nbest):
+            report(f"warning: {corpus.name}: {line}")
         write_store(nbest, folder / f"{corpus.name}.nbest")
 
 

@@ -33,7 +33,7 @@ from ...formats.fields import score_names
 from ...formats.importing import expand
 from ...formats.moses.ini import Ini, looks_like_ini, read_weights, weight_line, weight_lines, write_lines
 from ...lists.build import ReadOptions, attach
-from ...lists.nbest import NBest
+from ...lists.nbest import NBest, empty_strings
 from ...model.model import Model
 from ..decoder.decoder import Decoded, Decoder
 from ..decoder.output import collect
@@ -159,6 +159,11 @@ class ParallelText:
                 n = len(lines[0])
                 raise InputError(f"{path}: expected {counted(n, 'line')}, as many as {source}, found {len(found)}; align them")
         return cls(name, lines[0], tuple(lines[1:]))
+
+    def without_lists(self) -> NBest:
+        """Return the sentences before they are decoded."""
+        nothing = NBest.bare(np.zeros(len(self.source) + 1, np.int64), empty_strings(0))
+        return attach(nothing, source=self.source, refs=self.refs, name=self.name)
 
     def attached(self, nbest: NBest, where: str, *, threads: int = 1) -> NBest:
         """A decoder's list with source and references; a sentence without hypotheses is an error."""

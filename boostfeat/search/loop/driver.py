@@ -19,6 +19,7 @@ from ...core.options import check, option
 from ...core.processes import seconds_since
 from ...core.strict_json import object_of, read_json, write_json
 from ...features.feature_maker import with_plan
+from ...formats.importing import mismatches
 from ...lists.agreement import check_agreement
 from ...lists.choices import Scorer, decoder_choice
 from ...lists.feature_range import range_warnings
@@ -296,6 +297,8 @@ class _Loop:
         else:
             self.report(f"iteration {k}: decoding {corpus.name}")
             nbest = self.decode(k, self.folder.model(k), corpus)
+            for line in mismatches(nbest) if k == 0 else ():
+                self.warn(f"{corpus.name}: {line}")
         return self.folder.keep_list(k, corpus.name, nbest)
 
     def decode(self, k: int, model: Model, corpus: ParallelText) -> NBest:

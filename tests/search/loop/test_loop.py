@@ -419,6 +419,14 @@ def test_a_list_on_standard_output_and_select(boostfeat, world, tmp_path):
     assert code == 0, err
     for found in json.loads(out)["rows"]:
         assert found["dev"] == found["select"]
+    assert "warning: dev and select share" in err
+
+
+def test_references_of_other_sentences_are_told_with_the_first_lists(boostfeat, world, tmp_path):
+    (tmp_path / "ref").write_text("".join((world / "dev.ref").read_text().splitlines(keepends=True)[::-1]))
+    words = [tmp_path / "ref" if word == world / "dev.ref" else word for word in arguments(world, tmp_path / "run")]
+    code, _, err = boostfeat(*words, "--max-iterations", 1)
+    assert (code, err.count("warning: dev: the references: ")) == (0, 1), err
 
 
 def test_places_are_filled_after_splitting(world, tmp_path):
