@@ -50,7 +50,8 @@ def main() -> None:
 def draw(tables: list[str], path: str) -> None:
     """Draw gains with their errors by sentences, a line for each length of lists."""
     lines = [line for table in tables for line in Path(table).read_text().splitlines() if "±" in line]
-    rows = np.array([re.findall(r"[-+.\d]+", line.replace(",", "")) for line in lines], float)  # then gain and error of each part
+    numbers = (re.findall(r"[-+.\d]+", line.replace(",", "")) for line in lines)
+    rows = np.array(sorted([*map(float, row)] for row in numbers))  # sentences, hypotheses, gain and error of each part
     figure = Figure(figsize=(9, 2.8), layout="constrained")
     for k, axes in enumerate(figure.subplots(1, len(PARTS), sharey=True)):
         for j, hyps in enumerate(np.unique(rows[:, 1])):
