@@ -36,25 +36,14 @@ from ..lists.store import MAGIC, PART_NAME, parts_of, read_store, write_store
 from ..lists.tables import read_rows
 from ..lists.words import tokenise
 from ..metrics.metric import tokenizer
-from . import GRAPHS, detect, files_of, read, read_all
+from . import GRAPHS, READERS, detect, files_of, read, read_all
 from .lines import read_systems
 from .neural_lists import Number, objects
 
 PLAIN = ReadOptions()
-LINES = ("lines", "opennmt", "nemo")
-NEURAL = (
-    "marian",
-    "fairseq",
-    "sockeye",
-    "vosk",
-    "openai",
-    "hyporadise",
-    "mlm-scoring",
-    "espnet",
-    *LINES,
-    "outputs of systems",
-    "table",
-)
+LINES = tuple(name for name, module in READERS.items() if module == "lines")
+TOKENS = tuple(name for name, module in READERS.items() if module.startswith(("neural_lists", "token_lines")))
+NEURAL = (*TOKENS, *LINES, "outputs of systems", "table")
 OF_SOME: dict[str, tuple[str, tuple[str, ...]]] = {  # of ReadOptions: flag, and the formats that it is for
     "n": ("-n", LINES),
     "counts": ("--counts", LINES),
