@@ -64,11 +64,12 @@ def _flagged(name: str, function: Callable[[Any], Any], cls: type) -> Callable[.
         used = {o.name: _value(o, values[_key(o)]) for o in flags if values[_key(o)] is not None}
         texts: list[str] = values.pop(SET, None) or []
         taken = settings if len(by_method) > 1 else [*settings, *method_options(cls)]
-        own = [text for text in texts if _setting_name(text) in {o.name for o in taken}]
+        names = {o.name for o in taken}
+        own = [text for text in texts if text.partition("=")[0].replace("-", "_") in names]
         left = tuple(text for text in texts if text not in own)  # for the method that is chosen
         if left and len(by_method) < 2:
-            names = ", ".join(o.name.replace("_", "-") for o in taken)
-            raise InputError(f"--set {left[0].partition('=')[0]}: there is no such setting; choose from {names}")
+            known = ", ".join(o.name.replace("_", "-") for o in taken)
+            raise InputError(f"--set {left[0].partition('=')[0]}: there is no such setting; choose from {known}")
         used |= read_settings(taken, own)
         refuse_idle((*flags, *taken), used)
         options = made(cls, used, settings=left)
@@ -86,10 +87,6 @@ def _flagged(name: str, function: Callable[[Any], Any], cls: type) -> Callable[.
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
-
-
-def _setting_name(text: str) -> str:
-    return text.partition("=")[0].replace("-", "_")
 
 
 def _parameter(o: Option) -> inspect.Parameter:

@@ -23,7 +23,7 @@ from .registry import Counted, Tally
 from .resources import Resources
 
 Tallies = Mapping[str, Tally]
-Bitext = Sequence[tuple[str, str]]  # (source, reference) of sentences
+SentencePairs = Sequence[tuple[str, str]]  # (source, reference) of sentences
 
 # -- frequent names ---------------------------------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ def quantile_bins(x: F64, times: I64, n: int) -> dict[str, list[float]]:
 MOST_WORDS = 20_000  # whose frequencies are kept: the others are rare
 
 
-def learn_frequencies(bitext: Bitext) -> dict[str, Any]:
+def learn_frequencies(bitext: SentencePairs) -> dict[str, Any]:
     """Count the words of references, the most frequent ones first."""
     seen = Counter(token for _, ref in bitext for token in split_words(ref))
     return {"frequencies": dict(sorted(seen.items(), key=lambda item: (-item[1], item[0]))[:MOST_WORDS])}
@@ -169,7 +169,7 @@ CUT = 5  # letters of a source word
 def learn_translations(*, inverse: bool) -> Callable[..., dict[str, Any]]:
     """Learn t(word | stem of a source word), or the other way round."""
 
-    def learn(bitext: Bitext, *, cut: int = CUT) -> dict[str, Any]:
+    def learn(bitext: SentencePairs, *, cut: int = CUT) -> dict[str, Any]:
         f = words_of(strings([" ".join(word[:cut] for word in split_words(source)) for source, _ in bitext]))
         e = words_of(strings([ref for _, ref in bitext]))
         return {"cut": cut, "table": _translations(e, f) if inverse else _translations(f, e)}
@@ -177,7 +177,7 @@ def learn_translations(*, inverse: bool) -> Callable[..., dict[str, Any]]:
     return learn
 
 
-def learn_morphemes(bitext: Bitext, *, cut: int = CUT) -> dict[str, Any]:
+def learn_morphemes(bitext: SentencePairs, *, cut: int = CUT) -> dict[str, Any]:
     """Learn t(morpheme | morpheme) both ways."""
     f, e = (words_of(strings([" ".join(morphemes(split_words(pair[k]), cut)) for pair in bitext])) for k in (0, 1))
     return {"cut": cut, "table": _translations(f, e), "inverse": _translations(e, f)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -66,8 +67,7 @@ def _module(table: dict[str, str], name: str) -> ModuleType:
     return importlib.import_module(f".{table[name].partition(':')[0]}", __name__)
 
 
-def reader_module(name: str) -> ModuleType:
-    return _module(READERS, name)
+reader_module = partial(_module, READERS)
 
 
 def detect(path: str | Path) -> str:
@@ -177,5 +177,4 @@ def left_out(nbest: NBest, *, format: str) -> list[str]:
 
 
 def write(nbest: NBest, stream: IO[bytes], *, format: str) -> None:
-    writer: Callable[[NBest, IO[bytes]], None] = _module(WRITERS, format).write
-    writer(nbest, stream)
+    _module(WRITERS, format).write(nbest, stream)

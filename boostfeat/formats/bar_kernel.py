@@ -300,16 +300,16 @@ def copy_slices(buf, begin, end, out, ptr):  # type: ignore[no-untyped-def]
 # Labels are slices [begin, end) of the bytes and found by a table of hashes. A label with one value is a name, with several as
 # many: name k is value ``place[k]`` (-1: the only one) of label ``label[k]``. Names of a label with several values follow each
 # other from ``run`` on. ``n`` counts labels, names and values; ``idx`` and ``val`` are the names and values of all rows.
-Features = namedtuple("Features", "table begin end single run n_run label place n idx val")
+LabelTable = namedtuple("LabelTable", "table begin end single run n_run label place n idx val")
 LABELS, NAMES, VALUES = range(3)
 MOST_LABELS = 1 << 15
 
 
-def room_for_features(n_bytes: int) -> Features:
+def room_for_features(n_bytes: int) -> LabelTable:
     """Place for the numbers that so many bytes can hold, with up to MOST_LABELS labels."""
     most, table = n_bytes // 2 + 2, np.full(2 * MOST_LABELS, -1, np.int32)
     labels, names = np.empty((5, MOST_LABELS), np.int64), np.empty((2, 2 * most), np.int32)
-    return Features._make([table, *labels, *names, np.zeros(3, np.int64), np.empty(most, np.int32), np.empty(most)])
+    return LabelTable._make([table, *labels, *names, np.zeros(3, np.int64), np.empty(most, np.int32), np.empty(most)])
 
 
 def room_for_units(most: int, n_bytes: int, source: SourceTokens) -> UnitTable:

@@ -136,7 +136,7 @@ class BarLines:
         kernels.find_repeats(counts, out.idx, len(out.names), self.odd)
         return out
 
-    def named(self, found: kernels.Features, counts: I64) -> NamedValues:
+    def named(self, found: kernels.LabelTable, counts: I64) -> NamedValues:
         """Name the values that a kernel found: one for a label with a single value, else one for each value."""
         n, n_names = int(found.n[kernels.VALUES]), int(found.n[kernels.NAMES])
         slices = zip(*(column[: found.n[kernels.LABELS]].tolist() for column in (found.begin, found.end)), strict=True)
@@ -239,7 +239,7 @@ def read_bar_list(
 
 
 @dataclass(frozen=True)
-class Layout:
+class LineLayout:
     """A line's layout: which field of ``id ||| text ||| ...`` holds what; ``shown`` is the line as error messages give it."""
 
     shown: str
@@ -250,14 +250,14 @@ class Layout:
 
 
 LAYOUTS = {
-    "cdec": Layout("id ||| text ||| Name=value ... ||| score", least=4, most=4),
-    "joshua": Layout("id ||| text ||| name=value ... ||| score", least=4, most=None),
-    "phrasal": Layout("id ||| text ||| Name: value ...", least=3, most=None),
-    "travatar": Layout("id ||| text ||| score ||| name=value ...", least=4, most=4, features=3, score=2),
+    "cdec": LineLayout("id ||| text ||| Name=value ... ||| score", least=4, most=4),
+    "joshua": LineLayout("id ||| text ||| name=value ... ||| score", least=4, most=None),
+    "phrasal": LineLayout("id ||| text ||| Name: value ...", least=3, most=None),
+    "travatar": LineLayout("id ||| text ||| score ||| name=value ...", least=4, most=4, features=3, score=2),
 }
 
 
-def read_labelled(path: str | Path, options: ReadOptions, *, layout: Layout) -> NBest:
+def read_labelled(path: str | Path, options: ReadOptions, *, layout: LineLayout) -> NBest:
     """A list whose hypotheses have features of their own and no units."""
 
     def record(line: str, where: str) -> HypRecord:
@@ -273,7 +273,7 @@ def read_labelled(path: str | Path, options: ReadOptions, *, layout: Layout) -> 
     return read_bar_list(path, options, partial(_columns, layout=layout), record)
 
 
-def _columns(lines: BarLines, sent: I64, layout: Layout) -> HypColumns:
+def _columns(lines: BarLines, sent: I64, layout: LineLayout) -> HypColumns:
     lines.odd |= (lines.n_fields < layout.least) | (lines.n_fields > (layout.most or lines.n_fields))
     text_ptr, text, _ = lines.words(lines.field(1))
     features, score = lines.features(lines.field(layout.features)), lines.numbers(lines.field(layout.score))

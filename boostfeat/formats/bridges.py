@@ -32,9 +32,9 @@ from ..lists.quality import QUALITY, check_name, quality_values
 from ..lists.tokens import DECODER_SCORE, END_OF_SENTENCE, TokenBuilder, TokenHyp, attention
 from .neural_lists import CUT, ENTROPY, LOWEST, MARGIN, NAME, as_piece, read_openai, signals_of
 
-Lines = Sequence[str] | None
+Sources = Sequence[str] | None
 References = Sequence[str | Sequence[str]] | None
-Quality = Mapping[str, Any] | Sequence[Any] | Array | None
+GivenQuality = Mapping[str, Any] | Sequence[Any] | Array | None
 
 
 def from_transformers(
@@ -42,10 +42,10 @@ def from_transformers(
     tokenizer: Any,
     *,
     n: int | None = None,
-    sources: Lines = None,
+    sources: Sources = None,
     refs: References = None,
     eos: int | Sequence[int] | None = None,
-    quality: Quality = None,
+    quality: GivenQuality = None,
     options: ReadOptions | None = None,
 ) -> NBest:
     """Lists of what ``model.generate`` returned, one output or several batches; ``n`` sequences are of one source.
@@ -75,19 +75,19 @@ def from_ctranslate2(
     results: Iterable[Any],
     *,
     scores: Iterable[Any] | None = None,
-    sources: Lines = None,
+    sources: Sources = None,
     refs: References = None,
-    quality: Quality = None,
+    quality: GivenQuality = None,
     options: ReadOptions | None = None,
 ) -> NBest:
     """Lists of results of ``translate_batch``; ``scores`` are results of ``score_batch``, one for each hypothesis in order."""
-    found = [(result, result.hypotheses if hasattr(result, "hypotheses") else result.sequences) for result in results]
-    n = sum(len(hypotheses) for _, hypotheses in found)
+    answers = [(result, result.hypotheses if hasattr(result, "hypotheses") else result.sequences) for result in results]
+    n = sum(len(hypotheses) for _, hypotheses in answers)
     scored = [None] * n if scores is None else list(scores)
     if len(scored) != n:
         raise InputError(f"from_ctranslate2: expected {n} scoring results, one a hypothesis, found {len(scored)}; score these")
     builder, places = TokenBuilder(options or ReadOptions()), enumerate(scored)
-    for sent, (result, hypotheses) in enumerate(found):
+    for sent, (result, hypotheses) in enumerate(answers):
         attentions = getattr(result, "attention", None) or [None] * len(hypotheses)
         own = result.scores or [nan] * len(hypotheses)
         builder.sentence(sent, f"result {sent}")
@@ -100,9 +100,9 @@ def from_ctranslate2(
 def from_vllm(
     request_outputs: Iterable[Any],
     *,
-    sources: Lines = None,
+    sources: Sources = None,
     refs: References = None,
-    quality: Quality = None,
+    quality: GivenQuality = None,
     options: ReadOptions | None = None,
 ) -> NBest:
     """Lists of vLLM's request outputs, the samples of one prompt each."""
@@ -117,9 +117,9 @@ def from_vllm(
 def from_openai(
     responses: Iterable[Any],
     *,
-    sources: Lines = None,
+    sources: Sources = None,
     refs: References = None,
-    quality: Quality = None,
+    quality: GivenQuality = None,
     options: ReadOptions | None = None,
 ) -> NBest:
     """Lists of responses of OpenAI-style servers, the choices for one prompt each."""
@@ -127,7 +127,7 @@ def from_openai(
     return _finished(read_openai("responses", options or ReadOptions(), rows=rows), sources, refs, quality)
 
 
-def _finished(nbest: NBest, sources: Lines, refs: References, quality: Quality) -> NBest:
+def _finished(nbest: NBest, sources: Sources, refs: References, quality: GivenQuality) -> NBest:
     for what, lines in (("sources", sources), ("refs", refs)):
         if lines is not None and len(lines) != len(nbest):
             raise InputError(f"{what}: expected one for each of {counted(len(nbest), 'list')}, found {len(lines)}; align them")

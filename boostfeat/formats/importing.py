@@ -388,7 +388,7 @@ FORMS: dict[str, tuple[Callable[[str], str], str]] = {  # by what differs: how t
     "tokenised otherwise": (lambda text: " ".join(re.findall(r"\w+", text)), "tokenise both alike, or give --tokenize"),
 }
 
-Words = Sequence[set[str]]
+WordSets = Sequence[set[str]]
 
 
 def mismatches(nbest: NBest) -> Iterator[str]:
@@ -449,11 +449,11 @@ def _mismatch(texts: list[str], some: I64, lines: list[str], source: list[str], 
     )
 
 
-def _words(texts: Iterator[str] | Sequence[str], split: Callable[[str], str]) -> Words:
+def _words(texts: Iterator[str] | Sequence[str], split: Callable[[str], str]) -> WordSets:
     return [set(split(text).split()) for text in texts]
 
 
-def _shares(hyps: Words, refs: Words, places: I64) -> F64:
+def _shares(hyps: WordSets, refs: WordSets, places: I64) -> F64:
     """[n] the share of each text's words that are in the line at its place, rare words counting for more; 0 beyond the lines."""
     met = Counter(word for line in refs for word in line)
     weight = {word: log1p(len(refs) / (1 + met[word])) for hyp in hyps for word in hyp}

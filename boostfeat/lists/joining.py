@@ -72,11 +72,11 @@ def _refuse_other_size(nbest: NBest, n: int, what: str, path: str) -> None:
 
 
 def _refuse_other_texts(nbest: NBest, texts: Strings, what: str, path: str) -> None:
-    other = flags(pc.not_equal(squeezed(texts), squeezed(nbest.text)))
-    if other.any():
-        k = int(np.argmax(other))  # the first
+    differ = flags(pc.not_equal(squeezed(texts), squeezed(nbest.text)))
+    if differ.any():
+        k = int(np.argmax(differ))  # the first
         raise InputError(
-            f"{path}: expected {what}, found others in {other.sum()} of {len(other)} rows (row {k + 1}: "
+            f"{path}: expected {what}, found others in {differ.sum()} of {len(differ)} rows (row {k + 1}: "
             f"{clip(texts[k].as_py())}, hypothesis: {clip(nbest.text[k].as_py())}); give the file of this very list"
         )
 

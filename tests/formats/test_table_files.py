@@ -18,7 +18,7 @@ from boostfeat.formats.moses.table_files import (
     SOURCE,
     TARGET,
     Entries,
-    Kind,
+    TableKind,
     count_scores,
     log_scores,
     read_entries,
@@ -34,7 +34,7 @@ das haus|||the  house ||| 1e-60 .25
 """
 
 
-def read(path: Path, text: str | bytes, kind: Kind = PHRASES) -> list[Entries]:
+def read(path: Path, text: str | bytes, kind: TableKind = PHRASES) -> list[Entries]:
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return list(read_entries(path, kind))
 
@@ -130,7 +130,7 @@ LAYOUT = r"'source \|\|\| target \|\|\| scores \[\|\|\| alignment \[\|\|\| count
         ("a ||| x ||| 1 1 1\n", REORDERING, r"pt:1: expected 6 probabilities \(msd-bidirectional-fe\), found '1 1 1'"),
     ],
 )
-def test_bad_tables(text: str | bytes, kind: Kind, message: str, tmp_path: Path) -> None:
+def test_bad_tables(text: str | bytes, kind: TableKind, message: str, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=message):
         all([(entries.scores, entries.texts(TARGET)) for entries in read(tmp_path / "pt", text, kind)])
 

@@ -36,7 +36,7 @@ COUNTED = "'source ||| target ||| scores ||| alignment ||| n(t) n(s) n(s,t)'"
 
 
 @dataclass(frozen=True)
-class Kind:
+class TableKind:
     """Requirements for the lines of a table."""
 
     layout: str
@@ -45,8 +45,8 @@ class Kind:
     n_scores: int = 0  # 0: as many as the first line has
 
 
-PHRASES = Kind(LAYOUT, None, "scores as in the first line")
-REORDERING = Kind("'source ||| target ||| six probabilities'", 3, "probabilities (msd-bidirectional-fe)", N_REORDERING)
+PHRASES = TableKind(LAYOUT, None, "scores as in the first line")
+REORDERING = TableKind("'source ||| target ||| six probabilities'", 3, "probabilities (msd-bidirectional-fe)", N_REORDERING)
 
 
 def log_scores(scores: F64, dtype: type[np.floating] = np.float64) -> F64:
@@ -59,7 +59,7 @@ def log_scores(scores: F64, dtype: type[np.floating] = np.float64) -> F64:
 class Entries:
     """Lines of a table; what follows the sixth field stays unread."""
 
-    kind: Kind
+    kind: TableKind
     n_scores: int
     lines: BarLines
 
@@ -134,7 +134,7 @@ class Entries:
 NUMBERS = "probabilities or counts, none negative, that fit Moses' single precision"
 
 
-def read_entries(path: str | Path, kind: Kind = PHRASES) -> Iterator[Entries]:
+def read_entries(path: str | Path, kind: TableKind = PHRASES) -> Iterator[Entries]:
     """Yield a table's lines in chunks; every line has as many scores as the kind says, or the first line has."""
     before, n_scores = 0, kind.n_scores or count_scores(path)
     for block in read_blocks(path, CHUNK):
