@@ -22,6 +22,7 @@ from ..core.errors import FormatError, InputError, counted
 from ..core.text import Strings, has_text, normal, split_words, string_buffers
 from ..metrics.bleu import bleu_stats
 from ..metrics.metric import tokenizer
+from ..metrics.symbols import Texts
 from .absent import are_few
 from .nbest import NBest, SparseRows, Units, string_column, strings
 
@@ -586,8 +587,8 @@ def with_stats(nbest: NBest, *, threads: int = 1) -> NBest:
         codes = texts.dictionary_encode()
         return strings([split(text) for text in codes.dictionary.to_pylist()]).take(codes.indices)
 
-    stats = bleu_stats(nbest.hyp_ptr, tokenised(nbest.text), nbest.ref_ptr, tokenised(nbest.refs), threads=threads)
-    return replace(nbest, stats=stats)
+    texts = Texts(nbest.hyp_ptr, tokenised(nbest.text), nbest.ref_ptr, tokenised(nbest.refs))
+    return replace(nbest, stats=bleu_stats(texts, threads=threads))
 
 
 def with_own_lines(nbest: NBest, *, source: Sequence[str], refs: Sequence[Sequence[str]], threads: int = 1) -> NBest:

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.arrays import F64, I32, I64, Array, Bool, in_ranges
+from ..core.arrays import F64, I32, I64, Array, Bool
 from ..core.kernels import kernel
-from ..core.text import Strings, string_buffers
+from .ngrams import clipped_trie, match_ngrams
+from .symbols import WORDS, Texts, fill_rows, longest_part
 
 ORDER = 4
 N_STATS = ORDER + 2
 HYP_LEN, REF_LEN = ORDER, ORDER + 1
 _ROWS = 1 << 16  # whose scores are computed at a time
-MAX_REF_TYPES = 65_534  # distinct reference tokens of one sentence: an n-gram is four 16-bit ids in one word
+ZERO, MOST = np.int64(0), np.int64(ORDER)  # literals would have kernels compiled a second time
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -28,196 +29,40 @@ MAX_REF_TYPES = 65_534  # distinct reference tokens of one sentence: an n-gram i
 
 
 @kernel
-def space_width(text, i, end):  # type: ignore[no-untyped-def]
-    """Bytes of the white space character at i, 0 if there is none: exactly what ``str.split`` splits on."""
-    c = text[i]
-    if c == 32 or (9 <= c <= 13) or (28 <= c <= 31):
-        return 1
-    if c < 0xC2:
-        return 0
-    if c == 0xC2 and i + 1 < end:
-        return 2 if text[i + 1] == 0x85 or text[i + 1] == 0xA0 else 0
-    if i + 2 < end:
-        d, e = text[i + 1], text[i + 2]
-        if c == 0xE1:
-            return 3 if d == 0x9A and e == 0x80 else 0
-        if c == 0xE2:
-            if d == 0x80:
-                return 3 if (0x80 <= e <= 0x8A) or e == 0xA8 or e == 0xA9 or e == 0xAF else 0
-            return 3 if d == 0x81 and e == 0x9F else 0
-        if c == 0xE3:
-            return 3 if d == 0x80 and e == 0x80 else 0
-    return 0
+def fill_row(trie, lengths, ids, begin, end, matches, row):  # type: ignore[no-untyped-def]
+    """OUT row[6] of ids[begin:end] against references of these lengths; ``matches`` [1, 4] is for work."""
+    matches[:] = 0
+    match_ngrams(ids, begin, end, ZERO, MOST, *trie, ZERO, matches)
+    for k in range(ORDER):
+        row[k] = matches[0, k]
+    n = end - begin
+    closest = lengths[0]
+    for length in lengths:
+        d, best = abs(length - n), abs(closest - n)
+        if d < best or (d == best and length < closest):
+            closest = length
+    row[HYP_LEN], row[REF_LEN] = n, closest
 
 
 @kernel
-def split_tokens(text, begin, end, starts, ends, hashes):  # type: ignore[no-untyped-def]
-    """Token boundaries and hashes (FNV-1a) of text[begin:end] into OUT starts, ends, hashes; returns their number."""
-    n, i = 0, begin
-    while i < end:
-        width = space_width(text, i, end)
-        if width:
-            i += width
-            continue
-        starts[n] = i
-        h = np.uint64(14695981039346656037)
-        while i < end:
-            c = text[i]
-            if (c <= 32 or c >= 0xC2) and space_width(text, i, end):
-                break
-            h = (h ^ np.uint64(c)) * np.uint64(1099511628211)
-            i += 1
-        ends[n] = i
-        hashes[n] = h
-        n += 1
-    return n
-
-
-@kernel
-def token_id(text, begin, end, h, ref, table, type_start, type_end, n_types):  # type: ignore[no-untyped-def]
-    """(id, slot) of a token among the sentence's reference tokens, id -1 if it is none: equal hashes are compared by bytes."""
-    mask = np.uint64(len(table) - 1)
-    slot = (h ^ (h >> np.uint64(29))) & mask
-    while table[slot] >= 0:
-        t = table[slot]
-        if type_end[t] - type_start[t] == end - begin:
-            i, j = begin, type_start[t]
-            while i < end and ref[j] == text[i]:
-                i += 1
-                j += 1
-            if i == end:
-                return np.int64(t), slot
-        slot = (slot + np.uint64(1)) & mask
-    return np.int64(-1), slot
-
-
-@kernel
-def _ngram_slot(key, keys, insert):  # type: ignore[no-untyped-def]
-    mask = np.uint64(len(keys) - 1)
-    slot = ((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & mask
-    while keys[slot] != 0:
-        if keys[slot] == key:
-            return np.int64(slot)
-        slot = (slot + np.uint64(1)) & mask
-    if insert:
-        keys[slot] = key
-        return np.int64(slot)
-    return np.int64(-1)
-
-
-@kernel
-def power_of_two(n):  # type: ignore[no-untyped-def]
-    size = 8
-    while size < n:
-        size *= 2
-    return size
-
-
-@kernel
-def _fill_stats(hyp_ptr, text_ptr, text, ref_ptr, ref_text_ptr, ref, first, last, out):  # type: ignore[no-untyped-def]
-    """IN hyp_ptr[S+1], text_ptr[H+1], text, ref_ptr[S+1], ref_text_ptr[N+1], ref; OUT out[H, 6]. Sentences first:last.
-
-    Returns -1, or the first sentence with more than MAX_REF_TYPES distinct reference tokens.
-    """
-    for s in range(first, last):
-        r0, r1 = ref_ptr[s], ref_ptr[s + 1]
-        n_ref_bytes = ref_text_ptr[r1] - ref_text_ptr[r0]
-        n_hyp_bytes = 0
+def _fill_stats(hyp_ptr, ptr, ids, ref_ptr, ref_sym_ptr, ref_ids, n_types, out):  # type: ignore[no-untyped-def]
+    """IN Symbols; OUT out[H, 6]."""
+    room, matches = MOST * longest_part(ptr), np.empty((1, ORDER), np.int64)
+    for s in range(len(hyp_ptr) - 1):
+        own_ptr = ref_sym_ptr[ref_ptr[s] : ref_ptr[s + 1] + 1]
+        trie = clipped_trie(own_ptr, ref_ids, n_types[s], MOST, room)
         for h in range(hyp_ptr[s], hyp_ptr[s + 1]):
-            n_hyp_bytes = max(n_hyp_bytes, text_ptr[h + 1] - text_ptr[h])
-        longest = max(n_ref_bytes, n_hyp_bytes) // 2 + 1
-        starts, ends, hashes = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(longest, np.uint64)
-        # a reference of b bytes has at most b // 2 + 1 tokens, and these are fewer n-grams of each order
-        n_max = n_ref_bytes // 2 + (r1 - r0)
-        table = np.full(power_of_two(2 * n_max), -1, np.int32)
-        type_start, type_end = np.empty(n_max, np.int64), np.empty(n_max, np.int64)
-        # counts of unigrams stand at their ids, those of longer n-grams behind them at n_max + their slot in keys
-        keys = np.zeros(power_of_two(2 * 3 * n_max), np.uint64)
-        most = np.zeros(n_max + len(keys), np.int32)
-        count = np.zeros(n_max + len(keys), np.int32)
-        touched = np.empty(4 * longest, np.int64)
-        ids = np.empty(longest, np.int64)
-        ref_lens = np.empty(r1 - r0, np.int64)
-        n_types = 0
-        for r in range(r0, r1):
-            n = split_tokens(ref, ref_text_ptr[r], ref_text_ptr[r + 1], starts, ends, hashes)
-            ref_lens[r - r0] = n
-            for i in range(n):
-                t, slot = token_id(ref, starts[i], ends[i], hashes[i], ref, table, type_start, type_end, n_types)
-                if t < 0:
-                    if n_types == MAX_REF_TYPES:
-                        return s
-                    t = np.int64(n_types)
-                    table[slot] = t
-                    type_start[t], type_end[t] = starts[i], ends[i]
-                    n_types += 1
-                ids[i] = t
-            n_touched = 0
-            for i in range(n):
-                key = np.uint64(0)
-                for k in range(min(4, n - i)):
-                    key |= np.uint64(ids[i + k] + 1) << np.uint64(16 * k)
-                    slot = n_max + _ngram_slot(key, keys, True) if k else ids[i]
-                    if count[slot] == 0:
-                        touched[n_touched] = slot
-                        n_touched += 1
-                    count[slot] += 1
-            for i in range(n_touched):
-                slot = touched[i]
-                most[slot] = max(most[slot], count[slot])
-                count[slot] = 0
-        for h in range(hyp_ptr[s], hyp_ptr[s + 1]):
-            n = split_tokens(text, text_ptr[h], text_ptr[h + 1], starts, ends, hashes)
-            for i in range(n):
-                ids[i], _ = token_id(text, starts[i], ends[i], hashes[i], ref, table, type_start, type_end, n_types)
-            row = out[h]
-            row[0] = row[1] = row[2] = row[3] = 0
-            n_touched = 0
-            for i in range(n):
-                key = np.uint64(0)
-                for k in range(min(4, n - i)):
-                    if ids[i + k] < 0:
-                        break
-                    key |= np.uint64(ids[i + k] + 1) << np.uint64(16 * k)
-                    slot = n_max + _ngram_slot(key, keys, False) if k else ids[i]
-                    if slot < n_max and k:
-                        break  # no reference has this n-gram, so none has a longer one that starts with it
-                    if count[slot] == 0:
-                        touched[n_touched] = slot
-                        n_touched += 1
-                    count[slot] += 1
-                    if count[slot] <= most[slot]:
-                        row[k] += 1
-            for i in range(n_touched):
-                count[touched[i]] = 0
-            row[4] = n
-            closest = ref_lens[0]
-            for r in range(1, r1 - r0):
-                d, best = abs(ref_lens[r] - n), abs(closest - n)
-                if d < best or (d == best and ref_lens[r] < closest):
-                    closest = ref_lens[r]
-            row[5] = closest
-    return -1
+            fill_row(trie, np.diff(own_ptr), ids, ptr[h], ptr[h + 1], matches, out[h])
 
 
-def bleu_stats(hyp_ptr: I64, texts: Strings, ref_ptr: I64, refs: Strings, *, threads: int = 1) -> I32:
+def bleu_stats(texts: Texts, *, threads: int = 1) -> I32:
     """Statistics [H, 6] of every hypothesis of every list against the sentence's references.
 
-    Hypotheses of sentence s are ``texts[hyp_ptr[s]:hyp_ptr[s+1]]``, and likewise its references, of which every sentence has
-    one at least. Equal to sacrebleu's statistics on every hypothesis; the result does not depend on the number of threads.
+    Every sentence has at least one reference. Equal to sacrebleu's statistics on every hypothesis; the result does not depend
+    on the number of threads.
     """
-    (text_ptr, text), (ref_text_ptr, ref) = string_buffers(texts), string_buffers(refs)
-    if (np.diff(ref_ptr) < 1).any():
-        raise ValueError(f"sentence {int(np.argmin(np.diff(ref_ptr)))}: expected at least one reference, found none")
-    out = np.zeros((len(text_ptr) - 1, N_STATS), np.int32)
-
-    def work(some: slice) -> int:
-        return int(_fill_stats(hyp_ptr, text_ptr, text, ref_ptr, ref_text_ptr, ref, some.start, some.stop, out))
-
-    for s in in_ranges(work, len(hyp_ptr) - 1, threads):
-        if s >= 0:
-            raise ValueError(f"sentence {s} has more than {MAX_REF_TYPES} distinct reference tokens: the limit")
-    return out
+    out = np.zeros((len(texts.text), N_STATS), np.int32)
+    return fill_rows(lambda rows, symbols: _fill_stats(*symbols, rows), out, texts, (WORDS,), threads)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

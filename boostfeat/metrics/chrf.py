@@ -13,8 +13,8 @@ import numpy as np
 
 from ..core.arrays import F64, I32, Array
 from ..core.kernels import kernel
-from .bleu import power_of_two
-from .symbols import LETTERS, SEPARATED, Symbols, Texts, fill_rows
+from .ngrams import count_ngrams, match_ngrams, new_trie
+from .symbols import LETTERS, SEPARATED, Symbols, Texts, fill_rows, longest_part
 
 CHAR_ORDER = 6
 WORD_ORDER = 2  # of chrF++
@@ -45,61 +45,6 @@ def _f_scores(rows, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _node(parent, symbol, keys, nodes, fresh):  # type: ignore[no-untyped-def]
-    """The node that a symbol leads to from its parent; where there is none, fresh becomes it, unless -1."""
-    key = (np.uint64(parent) << np.uint64(32)) | np.uint64(symbol + 1)
-    mask = np.uint64(len(keys) - 1)
-    slot = ((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & mask
-    while keys[slot] != 0:
-        if keys[slot] == key:
-            return np.int64(nodes[slot])
-        slot = (slot + np.uint64(1)) & mask
-    if fresh >= 0:
-        keys[slot] = key
-        nodes[slot] = fresh
-    return np.int64(fresh)
-
-
-@kernel
-def _add_reference(  # type: ignore[no-untyped-def]
-    ids, begin, end, root, order, keys, nodes, n_nodes, r, counts
-):
-    """Count the n-grams of ids[begin:end] in INOUT counts[nodes, r]; returns the number of nodes."""
-    for i in range(begin, end):
-        node = root + np.int64(ids[i])
-        counts[node, r] += 1
-        for k in range(i + 1, min(end, i + order)):
-            node = _node(node, ids[k], keys, nodes, n_nodes)
-            n_nodes += node == n_nodes
-            counts[node, r] += 1
-    return n_nodes
-
-
-@kernel
-def _match(  # type: ignore[no-untyped-def]
-    ids, begin, end, root, order, keys, nodes, counts, seen, touched, at, matches
-):
-    """Add clipped matches with each reference to INOUT matches[R, orders], from order number ``at`` on."""
-    n_touched, none = 0, np.int64(-1)
-    for i in range(begin, end):
-        node = none
-        for k in range(i, min(end, i + order)):
-            if ids[k] < 0:
-                break
-            node = root + np.int64(ids[k]) if k == i else _node(node, ids[k], keys, nodes, none)
-            if node < 0:
-                break  # no reference has this n-gram, so none has a longer one that starts with it
-            touched[n_touched] = node
-            n_touched += 1
-            seen[node] += 1
-            for r in range(counts.shape[1]):
-                if seen[node] <= counts[node, r]:
-                    matches[r, at + k - i] += 1
-    for i in range(n_touched):
-        seen[touched[i]] = 0
-
-
-@kernel
 def _put_counts(row, at, order, n, m, matches):  # type: ignore[no-untyped-def]
     """OUT row[3 at : 3 (at + order)] of n symbols and a reference of m; if it has no n-grams, none count."""
     for k in range(order):
@@ -119,17 +64,12 @@ def _fill_chrf(  # type: ignore[no-untyped-def]
     """
     # not literals, for which numba would compile kernels a second time
     no_root, chars = np.int64(0), np.int64(CHAR_ORDER)
-    longest = 0
-    for h in range(len(c_ptr) - 1):
-        longest = max(longest, c_ptr[h + 1] - c_ptr[h])
-    touched = np.empty(chars * longest, np.int64)
+    room = chars * longest_part(c_ptr)
     row = np.empty(out.shape[1])
     for s in range(len(hyp_ptr) - 1):
         r0, r1 = ref_ptr[s], ref_ptr[s + 1]
         most = chars * (c_ref_ptr[r1] - c_ref_ptr[r0]) + word_order * (w_ref_ptr[r1] - w_ref_ptr[r0])
-        size = power_of_two(2 * most)
-        keys, nodes = np.zeros(size, np.uint64), np.empty(size, np.int32)
-        counts, seen = np.zeros((most, r1 - r0), np.int32), np.zeros(most, np.int32)
+        trie = keys, nodes, counts, _, _ = new_trie(most, r1 - r0, room)
         # nodes 0, 1, ... are characters, those behind words, those behind longer n-grams
         root = c_types[s]
         n_nodes = root
@@ -138,20 +78,17 @@ def _fill_chrf(  # type: ignore[no-untyped-def]
                 n_nodes = max(n_nodes, root + w_ref[i] + 1)
         for r in range(r1 - r0):
             begin, end = c_ref_ptr[r0 + r], c_ref_ptr[r0 + r + 1]
-            n_nodes = _add_reference(c_ref, begin, end, no_root, chars, keys, nodes, n_nodes, r, counts)
+            n_nodes = count_ngrams(c_ref, begin, end, no_root, chars, keys, nodes, n_nodes, r, counts)
             if word_order:
                 begin, end = w_ref_ptr[r0 + r], w_ref_ptr[r0 + r + 1]
-                n_nodes = _add_reference(w_ref, begin, end, root, word_order, keys, nodes, n_nodes, r, counts)
+                n_nodes = count_ngrams(w_ref, begin, end, root, word_order, keys, nodes, n_nodes, r, counts)
         matches = np.empty((r1 - r0, chars + word_order), np.int64)
         for h in range(hyp_ptr[s], hyp_ptr[s + 1]):
-            for r in range(r1 - r0):
-                for k in range(chars + word_order):
-                    matches[r, k] = 0
+            matches[:] = 0
             begin, end, w_begin, w_end = c_ptr[h], c_ptr[h + 1], w_ptr[h], w_ptr[h + 1]
-            trie = keys, nodes, counts, seen, touched
-            _match(c_ids, begin, end, no_root, chars, *trie, no_root, matches)
+            match_ngrams(c_ids, begin, end, no_root, chars, *trie, no_root, matches)
             if word_order:
-                _match(w_ids, w_begin, w_end, root, word_order, *trie, chars, matches)
+                match_ngrams(w_ids, w_begin, w_end, root, word_order, *trie, chars, matches)
             best = -1.0
             for r in range(r1 - r0):
                 length = c_ref_ptr[r0 + r + 1] - c_ref_ptr[r0 + r]

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.arrays import F64, I32, Array
 from ..core.kernels import kernel
-from .symbols import CHARACTERS, WORDS, Texts, fill_rows
+from .symbols import CHARACTERS, WORDS, Texts, fill_rows, longest_part
 
 EDITS, REF_LEN = 0, 1
 N_STATS = 2
@@ -69,10 +69,7 @@ def _fill_edits(  # type: ignore[no-untyped-def]
     hyp_ptr, ptr, ids, ref_ptr, ref_sym_ptr, ref_ids, n_types, out
 ):
     """IN Symbols; OUT out[H, 2]."""
-    longest = 0
-    for r in range(len(ref_sym_ptr) - 1):
-        longest = max(longest, ref_sym_ptr[r + 1] - ref_sym_ptr[r])
-    blocks = (longest + 63) // 64
+    blocks = (longest_part(ref_sym_ptr) + 63) // 64
     plus, minus = np.empty(blocks, np.uint64), np.empty(blocks, np.uint64)
     for s in range(len(hyp_ptr) - 1):
         for r in range(ref_ptr[s], ref_ptr[s + 1]):

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from ..core.arrays import I32, I64, Array, block_ptr, in_threads
 from ..core.kernels import kernel
 from ..core.text import Strings, string_buffers
-from .bleu import power_of_two, space_width, split_tokens, token_id
 
 # What a symbol is:
 WORDS = 0  # what str.split gives
@@ -47,6 +46,87 @@ class Symbols(NamedTuple):
     ref_sym_ptr: I64  # [N+1] symbols of reference r are ref_ids[ref_sym_ptr[r]:ref_sym_ptr[r+1]]
     ref_ids: I32
     n_types: I64  # [S] distinct symbols of the sentence's references
+
+
+@kernel
+def space_width(text, i, end):  # type: ignore[no-untyped-def]
+    """Bytes of the white space character at i, 0 if there is none: exactly what ``str.split`` splits on."""
+    c = text[i]
+    if c == 32 or (9 <= c <= 13) or (28 <= c <= 31):
+        return 1
+    if c < 0xC2:
+        return 0
+    if c == 0xC2 and i + 1 < end:
+        return 2 if text[i + 1] == 0x85 or text[i + 1] == 0xA0 else 0
+    if i + 2 < end:
+        d, e = text[i + 1], text[i + 2]
+        if c == 0xE1:
+            return 3 if d == 0x9A and e == 0x80 else 0
+        if c == 0xE2:
+            if d == 0x80:
+                return 3 if (0x80 <= e <= 0x8A) or e == 0xA8 or e == 0xA9 or e == 0xAF else 0
+            return 3 if d == 0x81 and e == 0x9F else 0
+        if c == 0xE3:
+            return 3 if d == 0x80 and e == 0x80 else 0
+    return 0
+
+
+@kernel
+def split_tokens(text, begin, end, starts, ends, hashes):  # type: ignore[no-untyped-def]
+    """Token boundaries and hashes (FNV-1a) of text[begin:end] into OUT starts, ends, hashes; returns their number."""
+    n, i = 0, begin
+    while i < end:
+        width = space_width(text, i, end)
+        if width:
+            i += width
+            continue
+        starts[n] = i
+        h = np.uint64(14695981039346656037)
+        while i < end:
+            c = text[i]
+            if (c <= 32 or c >= 0xC2) and space_width(text, i, end):
+                break
+            h = (h ^ np.uint64(c)) * np.uint64(1099511628211)
+            i += 1
+        ends[n] = i
+        hashes[n] = h
+        n += 1
+    return n
+
+
+@kernel
+def token_id(text, begin, end, h, ref, table, type_start, type_end):  # type: ignore[no-untyped-def]
+    """(id, slot) of a token among the sentence's reference tokens, id -1 if it is none: equal hashes are compared by bytes."""
+    mask = np.uint64(len(table) - 1)
+    slot = (h ^ (h >> np.uint64(29))) & mask
+    while table[slot] >= 0:
+        t = table[slot]
+        if type_end[t] - type_start[t] == end - begin:
+            i, j = begin, type_start[t]
+            while i < end and ref[j] == text[i]:
+                i += 1
+                j += 1
+            if i == end:
+                return np.int64(t), slot
+        slot = (slot + np.uint64(1)) & mask
+    return np.int64(-1), slot
+
+
+@kernel
+def power_of_two(n):  # type: ignore[no-untyped-def]
+    size = 8
+    while size < n:
+        size *= 2
+    return size
+
+
+@kernel
+def longest_part(ptr):  # type: ignore[no-untyped-def]
+    """The length of the longest segment; 0 where there is none."""
+    longest = 0
+    for k in range(len(ptr) - 1):
+        longest = max(longest, ptr[k + 1] - ptr[k])
+    return longest
 
 
 @kernel
@@ -140,11 +220,7 @@ def _number(  # type: ignore[no-untyped-def]
 
     hyp_ptr and ref_ptr begin at 0, text_ptr and ref_text_ptr anywhere in text and ref.
     """
-    longest = 0
-    for h in range(len(text_ptr) - 1):
-        longest = max(longest, text_ptr[h + 1] - text_ptr[h])
-    for r in range(len(ref_text_ptr) - 1):
-        longest = max(longest, ref_text_ptr[r + 1] - ref_text_ptr[r])
+    longest = max(longest_part(text_ptr), longest_part(ref_text_ptr))
     starts, ends = np.empty(longest, np.int64), np.empty(longest, np.int64)
     hashes = np.empty(longest, np.uint64)
     ptr[0] = ref_sym_ptr[0] = 0
@@ -153,27 +229,25 @@ def _number(  # type: ignore[no-untyped-def]
         table = np.full(power_of_two(2 * most), -1, np.int32)
         type_start, type_end = np.empty(most, np.int64), np.empty(most, np.int64)
         types = table, type_start, type_end
-        known = np.int64(0)  # not the literal, for which numba would compile token_id a second time
+        n_known = 0
         for r in range(ref_ptr[s], ref_ptr[s + 1]):
-            at = ref_sym_ptr[r]
+            place = ref_sym_ptr[r]
             n = _split(ref, ref_text_ptr[r], ref_text_ptr[r + 1], kind, starts, ends, hashes)
             for i in range(n):
-                t, slot = token_id(ref, starts[i], ends[i], hashes[i], ref, *types, known)
+                t, slot = token_id(ref, starts[i], ends[i], hashes[i], ref, *types)
                 if t < 0:
-                    t = np.int64(known)
+                    t = np.int64(n_known)
                     table[slot] = t
                     type_start[t], type_end[t] = starts[i], ends[i]
-                    known += 1
-                ref_ids[at + i] = t
-            ref_sym_ptr[r + 1] = at + n
-        n_types[s] = known
+                    n_known += 1
+                ref_ids[place + i] = t
+            ref_sym_ptr[r + 1] = place + n
+        n_types[s] = n_known
         for h in range(hyp_ptr[s], hyp_ptr[s + 1]):
-            at = ptr[h]
             n = _split(text, text_ptr[h], text_ptr[h + 1], kind, starts, ends, hashes)
             for i in range(n):
-                t, slot = token_id(text, starts[i], ends[i], hashes[i], ref, *types, known)
-                ids[at + i] = t
-            ptr[h + 1] = at + n
+                ids[ptr[h] + i] = token_id(text, starts[i], ends[i], hashes[i], ref, *types)[0]
+            ptr[h + 1] = ptr[h] + n
 
 
 def number_symbols(texts: Texts, kind: int) -> Symbols:

@@ -19,7 +19,7 @@ import numpy as np
 from ..core.arrays import F64, Array
 from ..core.kernels import kernel
 from .edits import EDITS, N_STATS, REF_LEN, edit_distance, symbol_places
-from .symbols import WORDS, Texts, fill_rows, lower
+from .symbols import WORDS, Texts, fill_rows, longest_part, lower
 
 BEAM = 25  # cells on both sides of the diagonal
 LONGEST_SHIFT = 10  # words
@@ -236,11 +236,7 @@ def _edits(hyp, n, ref, m, head, after, equal, room):  # type: ignore[no-untyped
 @kernel
 def _fill_ter(hyp_ptr, ptr, ids, ref_ptr, ref_sym_ptr, ref_ids, n_types, out):  # type: ignore[no-untyped-def]
     """IN Symbols; OUT out[H, 2]."""
-    n_max = m_max = 0
-    for h in range(len(ptr) - 1):
-        n_max = max(n_max, ptr[h + 1] - ptr[h])
-    for r in range(len(ref_sym_ptr) - 1):
-        m_max = max(m_max, ref_sym_ptr[r + 1] - ref_sym_ptr[r])
+    n_max, m_max = longest_part(ptr), longest_part(ref_sym_ptr)
     hyp, moved = np.empty(n_max, np.int32), np.empty(n_max, np.int32)
     low, high = np.empty(n_max + 1, np.int64), np.empty(n_max + 1, np.int64)
     # (n + 1) strides: 52 each, or at most m / n + 54 where m > 50 n

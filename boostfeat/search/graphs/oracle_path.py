@@ -9,8 +9,8 @@ the other, starting from the oracle of the k-best lists: the result is never bel
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +22,9 @@ from ...core.text import split_words
 from ...lists.build import Builder, HypRecord, ListRecord, ReadOptions, attach
 from ...lists.choices import Score, Scorer, chosen_stats, first_choice, oracle_choice
 from ...lists.nbest import NBest
-from ...metrics.bleu import HYP_LEN, N_STATS, ORDER, REF_LEN, context_bleu, corpus_rows, ngram_totals, sum_stats
+from ...metrics.bleu import HYP_LEN, N_STATS, ORDER, REF_LEN, context_bleu, corpus_rows, fill_row, ngram_totals, sum_stats
 from ...metrics.metric import Bleu
+from ...metrics.ngrams import NgramTrie, clipped_trie
 from .graph import Derivations, Graph, kbest_record
 from .graph_files import SentenceGraph
 from .kbest import Records, add_record, written_down
@@ -44,89 +45,27 @@ SIZE, BEAM, ROUNDS = 100, 8, 3  # of the k-best list to start from, of what a no
 
 
 class Matcher(NamedTuple):
-    """The n-grams of references as a trie: node 0 is empty, a node's children are those of ptr[node]:ptr[node+1]."""
+    """The n-grams of references, as in BLEU, and the lengths of these."""
 
-    ptr: I64
-    word: I32  # a reference word's number
-    node: I32
-    root: I32  # [words] the child of node 0: it has many, others one or two
-    most: I32  # [nodes] how often the n-gram may be matched: as often as it is in one reference
+    trie: NgramTrie
     lengths: I64  # [references]
 
 
-def matcher(refs: Sequence[str]) -> tuple[Matcher, dict[str, int]]:
-    """The trie of references, and the numbers of their words."""
+def matcher(refs: Sequence[str], longest: int) -> tuple[Matcher, dict[str, int]]:
+    """The n-grams of references, to match strings of at most so many words with, and the numbers of their words."""
     words: dict[str, int] = {}
-    child: dict[tuple[int, int], int] = {}
-    most: Counter[int] = Counter()
     tokens = [[words.setdefault(w, len(words)) for w in split_words(ref)] for ref in refs]
-    for ref in tokens:
-        counts: Counter[int] = Counter()
-        for i in range(len(ref)):
-            node = 0
-            for w in ref[i : i + ORDER]:
-                node = child.setdefault((node, w), len(child) + 1)
-                counts[node] += 1
-        most |= counts
-    links = np.array([(parent, w, node) for (parent, w), node in child.items()], np.int64).reshape(-1, 3)
-    links = links[np.argsort(links[:, 0], kind="stable")]
-    root = np.full(len(words), -1, np.int32)
-    top = links[links[:, 0] == 0]
-    root[top[:, 1]] = top[:, 2]
-    return (
-        Matcher(
-            ptr=offsets(np.bincount(links[:, 0], minlength=len(child) + 1)),
-            word=links[:, 1].astype(np.int32),
-            node=links[:, 2].astype(np.int32),
-            root=root,
-            most=np.array([most[node] for node in range(len(child) + 1)], np.int32),
-            lengths=np.array([len(ref) for ref in tokens], np.int64),
-        ),
-        words,
-    )
-
-
-@kernel
-def _matches(m, tokens, counts, row):  # type: ignore[no-untyped-def]
-    """OUT row[:4]: clipped matches of a string of reference words (-1: of none). counts[nodes] is 0 before and after."""
-    row[:ORDER] = 0
-    for undo in (False, True):
-        for i in range(len(tokens)):
-            node = 0
-            for k in range(min(ORDER, len(tokens) - i)):
-                w = tokens[i + k]
-                if w < 0:
-                    break
-                if k == 0:
-                    node = m.root[w]
-                else:
-                    at = m.ptr[node]
-                    while at < m.ptr[node + 1] and m.word[at] != w:
-                        at += 1
-                    if at == m.ptr[node + 1]:
-                        break
-                    node = m.node[at]
-                if undo:
-                    counts[node] = 0
-                    continue
-                counts[node] += 1
-                row[k] += counts[node] <= m.most[node]
+    lengths = np.array(list(map(len, tokens)), np.int64)
+    ids = np.array(list(chain(*tokens)), np.int32)
+    return Matcher(clipped_trie(offsets(lengths), ids, len(words), ORDER, ORDER * longest), lengths), words
 
 
 @kernel
 def _fill_stats(m, ptr, tokens, out):  # type: ignore[no-untyped-def]
-    """BLEU statistics of strings: OUT out[K, 6]; see boostfeat.metrics.bleu."""
-    counts = np.zeros(len(m.most), np.int32)
+    """BLEU statistics of strings of reference words (-1: of none): OUT out[K, 6]; see boostfeat.metrics.bleu."""
+    matches = np.empty((1, ORDER), np.int64)
     for k in range(len(out)):
-        row = out[k]
-        _matches(m, tokens[ptr[k] : ptr[k + 1]], counts, row)
-        n = ptr[k + 1] - ptr[k]
-        closest = m.lengths[0]
-        for length in m.lengths:
-            d, best = abs(length - n), abs(closest - n)
-            if d < best or (d == best and length < closest):
-                closest = length
-        row[HYP_LEN], row[REF_LEN] = n, closest
+        fill_row(m.trie, m.lengths, tokens, ptr[k], ptr[k + 1], matches, out[k])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -192,7 +131,7 @@ def find_oracles(shape, goal, longest, types, m, theta, beam):  # type: ignore[n
     first = np.zeros(goal + 2, np.int64)  # of node h: records first[h]:first[h+1]
     records = Records([0.0][:0], [0][:0], [0], [0][:0])
     token_ptr, tokens = [0], [np.int32(0)][:0]
-    counts, row, text = np.zeros(len(m.most), np.int32), np.zeros(N_STATS, np.int64), np.empty(longest, np.int32)
+    row, matches, text = np.zeros(N_STATS, np.int64), np.empty((1, ORDER), np.int64), np.empty(longest, np.int32)
     for h in range(goal + 1):
         tried, keys = Records([0.0][:0], [0][:0], [0], [0][:0]), [np.uint64(0)][:0]  # candidates, and hashes of their words
         for e in range(shape.head_ptr[h], shape.head_ptr[h + 1]) if is_in[h] else range(0):
@@ -203,7 +142,7 @@ def find_oracles(shape, goal, longest, types, m, theta, beam):  # type: ignore[n
             while going:
                 parts = first[tails] + ranks
                 n = _write_yield(shape, types, e, token_ptr, tokens, parts, text)
-                _matches(m, text[:n], counts, row)
+                fill_row(m.trie, m.lengths, text, np.int64(0), n, matches, row)
                 gain, key = theta[ORDER] * n, _MIX
                 for k in range(ORDER):
                     gain += theta[k] * row[k]
@@ -250,7 +189,7 @@ def oracle_candidates(
     graph: Graph, refs: Sequence[str], start: Derivations, *, beam: int = BEAM, rounds: int = ROUNDS
 ) -> list[Derivations]:
     """``start`` and, after it, derivations found that match the references better."""
-    m, words = matcher(refs)
+    m, words = matcher(refs, graph.longest)
     types = np.array([words.get(w, -1) for w in graph.vocab] or [-1], np.int32)
     beam = max(1, min(beam, MAX_YIELDS // max(1, graph.n_nodes * graph.longest)))
 

@@ -49,7 +49,7 @@ def lists_of(hyps: list[list[str]], refs: list[list[str]]):
 @given(hyps=st.lists(words, min_size=1, max_size=4), refs=references)
 @settings(max_examples=80, deadline=None)
 def test_statistics_are_those_of_bleu(hyps, refs):
-    m, numbers = matcher(refs)
+    m, numbers = matcher(refs, 7)
     tokens = [[numbers.get(w, -1) for w in text.split()] for text in hyps]
     out = np.zeros((len(hyps), N_STATS), np.int32)
     ptr = np.cumsum([0, *map(len, tokens)])
@@ -81,7 +81,7 @@ def test_search_equals_enumeration_where_nothing_is_pruned(edges, refs, theta, b
     assume(every)
     gains = {text: float(np.dot(theta, [*clipped(text, refs), len(text.split())])) for text in every}
     graph, _ = build(edges)
-    m, numbers = matcher(refs)
+    m, numbers = matcher(refs, graph.longest)
     types = np.array([numbers.get(w, -1) for w in graph.vocab] or [-1], np.int32)
     found = find_oracles(graph.shape, graph.goal, graph.longest, types, m, np.array(theta), beam)
     score, edge_ptr, *_, token_ptr, tokens = found
@@ -213,7 +213,7 @@ def test_what_is_pruned_is_what_the_twin_prunes(edges, refs, theta, beam):
     expected = naive_beam(edges, refs, theta, beam)
     assume(expected)
     graph, _ = build(edges)
-    m, numbers = matcher(refs)
+    m, numbers = matcher(refs, graph.longest)
     types = np.array([numbers.get(w, -1) for w in graph.vocab] or [-1], np.int32)
     score, *_, token_ptr, tokens = find_oracles(graph.shape, graph.goal, graph.longest, types, m, np.array(theta), beam)
     texts = [" ".join(graph.vocab[w] for w in tokens[a:b]) for a, b in pairwise(token_ptr)]
@@ -239,7 +239,7 @@ def test_what_leads_nowhere_may_be_longer_than_any_translation():
     edges: Edges = [(0, [], ["a"] * 80, 0.0), (1, [], ["b"], 0.0)]
     graph, _ = build(edges)
     assert graph.longest == 2
-    m, numbers = matcher(["b"])
+    m, numbers = matcher(["b"], graph.longest)
     types = np.array([numbers.get(w, -1) for w in graph.vocab], np.int32)
     with interpreted():  # compiled code would write outside of the room that it has, and say nothing
         score, *_ = find_oracles(graph.shape, graph.goal, graph.longest, types, m, np.ones(5), 4)
