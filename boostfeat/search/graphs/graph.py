@@ -178,7 +178,7 @@ class GraphBuilder:
         self.is_unit.append(bool(words or core[0] or features) if is_unit is None else is_unit)
 
     def error(self, edge: int, expected: str, found: str) -> FormatError:
-        return FormatError(self.where(edge), expected=expected, found=found, fix="the graph is damaged: write it again")
+        return damaged(self.where(edge), expected, found)
 
     def finish(self, n_nodes: int, goal: int) -> Graph:
         """Check everything, put nodes in topological order and edges by head (in the order given within a node)."""
@@ -259,6 +259,10 @@ class GraphBuilder:
             k = np.argmax(twice)
             raise self.error(int(row[k]), "distinct feature names", f"{clip(names[idx[k]])} twice")
         return SparseRows(ptr, idx, val)
+
+
+def damaged(where: str, expected: str, found: str) -> FormatError:
+    return FormatError(where, expected=expected, found=found, fix="the graph is damaged: write it again")
 
 
 def summarise(graphs: Iterable[Graph]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from ...core.files import read_head, read_lines
 from ...core.text import is_whole, split_words
 from ...formats.fields import number, split_fields
 from ...lists.build import ReadOptions
-from .graph import Graph, GraphBuilder
+from .graph import Graph, GraphBuilder, damaged
 
 MARKERS = {"<s>", "</s>"}  # the decoder's sentence boundaries are no words of the translation
 SUFFIXES = re.compile(r"(\.(gz|xz|bz2|zst|json|hg|txt))+$")
@@ -54,13 +54,9 @@ def _graph(path: str) -> Graph:
             _add_edge(builder, node, text, f"{path}:{n}")
     for n, text in lines:
         if text.strip() and not text.startswith("#"):
-            fix = "the counts are wrong: write the graph again"
-            raise FormatError(f"{path}:{n}", expected=f"nothing after node {n_nodes - 1}", found=clip(text), fix=fix)
+            raise damaged(f"{path}:{n}", f"nothing after node {n_nodes - 1}", clip(text))
     if len(edge_lines) != n_edges:
-        found = f"{len(edge_lines)}"
-        raise FormatError(
-            f"{path}:{n}", expected=f"{n_edges} edges", found=found, fix="the file is damaged: write the graph again"
-        )
+        raise damaged(f"{path}:{n}", f"{n_edges} edges", f"{len(edge_lines)}")
     return builder.finish(n_nodes, n_nodes - 1)
 
 
@@ -69,9 +65,7 @@ def _next(lines: Iterator[tuple[int, str]], path: str, n: int, what: str) -> tup
     for n, text in lines:
         if text.strip() and (not text.startswith("#") or ("|||" in text and not text.startswith("# target |||"))):
             return n, text
-    raise FormatError(
-        f"{path}:{n}", expected=what, found="the end of the file", fix="the file is cut short: write the graph again"
-    )
+    raise damaged(f"{path}:{n}", what, "the end of the file")
 
 
 def _counts(text: str, where: str, size: int) -> list[int]:
@@ -93,10 +87,15 @@ def _add_edge(builder: GraphBuilder, node: int, text: str, where: str) -> None:
             tails.append(int(slot[1]))
         elif token not in MARKERS:
             template.append(token)
+    builder.edge(node, tails, template, named_values(features, where))
+
+
+def named_values(text: str, where: str) -> dict[str, float]:
+    """Return the features Name=value between blanks."""
     values: dict[str, float] = {}
-    for item in split_words(features):
+    for item in split_words(text):
         name, equals, value = item.rpartition("=")
         if not equals or not name or name in values:
-            raise FormatError(where, expected="features Name=value, each once", found=clip(item), fix="repair this line")
+            raise damaged(where, "features Name=value, each once", clip(item))
         values[name] = number(value, where, f"feature {name}")
-    builder.edge(node, tails, template, values)
+    return values

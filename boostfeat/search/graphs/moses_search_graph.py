@@ -21,7 +21,8 @@ from ...core.files import read_lines
 from ...core.text import normal, split_words
 from ...formats.fields import number, sentence_id
 from ...lists.build import ReadOptions
-from .graph import Graph, GraphBuilder
+from .graph import Graph, GraphBuilder, damaged
+from .moses_hypergraph import named_values
 
 LAYOUT = 'id hyp=.. stack=.. back=.. score=.. transition=.. forward=.. fscore=.. covered=s-e scores="core=(..)" out="src|tgt"'
 LINE = re.compile(
@@ -64,18 +65,14 @@ def read_graphs(path: str | Path, options: ReadOptions) -> Iterator[tuple[int, i
 def _arc(line: str, where: str, n: int) -> Arc:
     match = LINE.fullmatch(line)
     if match is None or (match["back"] is None) != (match["core"] is None):
-        fix = (
-            "write the graph with -output-search-graph-extended"
-            if match or " out=" in line
-            else "this line is damaged: write it again"
-        )
+        fix = "write the graph whole, with -output-search-graph-extended"
         raise FormatError(where, expected=f"an arc ({LAYOUT})", found=clip(line), fix=fix)
     _, hyp, stack, back, transition, recombined, first, last, core, sparse, out = match.groups()
     if back is None:
         return Arc(n, int(hyp), int(stack))
     start, end = int(first), int(last) + 1
     if end <= start:
-        raise FormatError(where, expected="a span covered=first-last", found=f"{start}-{end - 1}", fix="write the graph again")
+        raise damaged(where, "a span covered=first-last", f"{start}-{end - 1}")
     return Arc(
         n,
         int(hyp),
@@ -85,20 +82,9 @@ def _arc(line: str, where: str, n: int) -> Arc:
         number(transition, where, "transition"),
         (start, end),
         _values(core, where),
-        {} if sparse in ("", " ") else _sparse(sparse, where),
+        {} if sparse in ("", " ") else named_values(sparse, where),
         out,
     )
-
-
-def _sparse(text: str, where: str) -> dict[str, float]:
-    features: dict[str, float] = {}
-    for item in split_words(text):
-        name, equals, value = item.rpartition("=")
-        if not equals or not name or name in features:
-            expected = "distinct name=value after core=(...)"
-            raise FormatError(where, expected=expected, found=clip(item), fix="write the graph again")
-        features[name] = number(value, where, f"feature {name}")
-    return features
 
 
 def _values(text: str, where: str) -> list[float]:
@@ -127,8 +113,7 @@ def _graph(arcs: list[Arc], path: str, options: ReadOptions) -> Graph:
         if arc.back not in node_of:
             raise _unknown(path, arc, "back", arc.back)
         if len(arc.core) != n_core:
-            expected, found = f"{n_core} values in core=(...)", str(len(arc.core))
-            raise FormatError(f"{path}:{arc.line}", expected=expected, found=found, fix="write the graph again")
+            raise damaged(f"{path}:{arc.line}", f"{n_core} values in core=(...)", str(len(arc.core)))
         if (pair := pairs.get(arc.out)) is None:
             pair = pairs[arc.out] = _pair(arc, path)
         src, words = pair
@@ -167,28 +152,20 @@ def _nodes(arcs: list[Arc], path: str) -> dict[int, int]:
     arc_of: dict[int, Arc] = {}
     for arc in arcs:
         if arc.hyp in arc_of:
-            found = f"hyp={arc.hyp} again"
-            raise FormatError(
-                f"{path}:{arc.line}", expected="each hypothesis once a sentence", found=found, fix="write the graph again"
-            )
+            raise damaged(f"{path}:{arc.line}", "each hypothesis once a sentence", f"hyp={arc.hyp} again")
         arc_of[arc.hyp] = arc
     node_of = {hyp: i for i, hyp in enumerate(arc.hyp for arc in arcs if arc.recombined is None)}
     for arc in arcs:
-        chain = [arc]
-        while chain[-1].hyp not in node_of:
-            into = chain[-1].recombined
-            if into is None or into not in arc_of:
-                raise _unknown(path, chain[-1], "recombined", into)
-            if len(chain) > len(arcs):
-                found = f"hyp={arc.hyp} recombined into itself"
-                raise FormatError(
-                    f"{path}:{arc.line}", expected="recombination without cycles", found=found, fix="write the graph again"
-                )
-            chain.append(arc_of[into])
-        node_of.update({link.hyp: node_of[chain[-1].hyp] for link in chain})
+        last, steps = arc, 0
+        while last.recombined is not None:
+            if last.recombined not in arc_of:
+                raise _unknown(path, last, "recombined", last.recombined)
+            if steps > len(arcs):
+                raise damaged(f"{path}:{arc.line}", "recombination without cycles", f"hyp={arc.hyp} recombined into itself")
+            last, steps = arc_of[last.recombined], steps + 1
+        node_of[arc.hyp] = node_of[last.hyp]
     return node_of
 
 
-def _unknown(path: str, arc: Arc, what: str, hyp: int | None) -> FormatError:
-    where, expected = f"{path}:{arc.line}", f"{what}= a hypothesis of this sentence"
-    return FormatError(where, expected=expected, found=f"{what}={hyp}", fix="the graph is cut short or damaged: write it again")
+def _unknown(path: str, arc: Arc, what: str, hyp: int) -> FormatError:
+    return damaged(f"{path}:{arc.line}", f"{what}= a hypothesis of this sentence", f"{what}={hyp}")

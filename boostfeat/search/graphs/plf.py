@@ -17,12 +17,12 @@ from collections.abc import Iterator
 from math import nan
 from pathlib import Path
 
-from ...core.errors import FormatError, clip
+from ...core.errors import clip
 from ...core.files import read_lines
 from ...core.text import is_whole, split_words
 from ...formats.fields import number
 from ...lists.build import ReadOptions
-from .graph import Graph, GraphBuilder
+from .graph import Graph, GraphBuilder, damaged
 
 NULLS = ("*EPS*", "<eps>", "NULL")  # words of arcs that say nothing
 FEATURE = "lattice"
@@ -45,7 +45,7 @@ def _lattice(line: str, where: str) -> Graph:
     for start, arcs in enumerate(nodes):
         for word, scores, ahead in arcs:
             if n_scores not in (-1, len(scores)):
-                raise _damaged(where, f"{n_scores} scores on every arc", f"{len(scores)} on one of node {start}")
+                raise damaged(where, f"{n_scores} scores on every arc", f"{len(scores)} on one of node {start}")
             n_scores = len(scores)
             names = [FEATURE] if n_scores == 1 else [f"{FEATURE}_{k}" for k in range(n_scores)]
             words = [] if word in NULLS else split_words(word)
@@ -71,7 +71,7 @@ def _nodes(line: str, where: str) -> list[list[Arc]]:
         nodes.append(arcs)
     at = _past(CLOSE, line, at, where, "a node or )")
     if line[at:].strip():
-        raise _damaged(where, "the end of the line after the lattice", line[at:])
+        raise damaged(where, "the end of the line after the lattice", clip(line[at:]))
     return nodes
 
 
@@ -79,7 +79,7 @@ def _arc(found: re.Match[str], where: str) -> Arc:
     word = found[1] if found[1] is not None else found[2]
     *scores, ahead = [value.strip() for value in found[3].split(",")]
     if not (is_whole(ahead, digits=9) and 0 < int(ahead) < MAX_AHEAD):
-        raise _damaged(where, "a number of nodes ahead (1, 2, ...) at the end of an arc", found[0])
+        raise damaged(where, "a number of nodes ahead (1, 2, ...) at the end of an arc", clip(found[0]))
     text = re.sub(r"\\(.)", r"\1", word) if "\\" in word else word
     return text, [number(value, where, "the score of an arc") for value in scores], int(ahead)
 
@@ -87,9 +87,5 @@ def _arc(found: re.Match[str], where: str) -> Arc:
 def _past(pattern: re.Pattern[str], line: str, at: int, where: str, expected: str) -> int:
     found = pattern.match(line, at)
     if not found:
-        raise _damaged(f"{where}: column {at + 1}", expected, line[at:] or "the end of the line")
+        raise damaged(f"{where}: column {at + 1}", expected, clip(line[at:]) if line[at:] else "the end of the line")
     return found.end()
-
-
-def _damaged(where: str, expected: str, found: str) -> FormatError:
-    return FormatError(where, expected=expected, found=clip(found), fix="the lattice is damaged: write it again")
