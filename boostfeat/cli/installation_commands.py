@@ -24,7 +24,7 @@ import numpy as np
 from .. import __version__
 from ..boosting.boost import boost
 from ..boosting.boost_options import recipe
-from ..core.arrays import _mix
+from ..core.arrays import segment_sum
 from ..core.errors import InputError
 from ..core.options import option
 from ..core.processes import seconds_since, usable_cores
@@ -232,7 +232,7 @@ def machine() -> dict[str, Any]:
 
 def numba_cache() -> dict[str, Any]:
     """Return where compiled kernels are kept, whether they can be, and how many are there."""
-    if (path := _mix.stats.cache_path) is None:
+    if (path := segment_sum.stats.cache_path) is None:
         return {"path": "nowhere", "writable": False, "kernels": 0}
     here = Path(path)
     existing = next(place for place in (here, *here.parents) if place.exists())

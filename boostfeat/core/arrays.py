@@ -13,6 +13,7 @@ from threading import current_thread
 from typing import Any, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from .kernels import kernel
@@ -125,63 +126,17 @@ def segment_argmax(ptr: I64, values: F64, *, threads: int = 1) -> I64:
     return out
 
 
-@kernel
-def _mix(h, word):  # type: ignore[no-untyped-def]
-    h = (h ^ word) * np.uint64(0xBF58476D1CE4E5B9)
-    return h ^ (h >> np.uint64(29))
-
-
-@kernel
-def _hash_row(h, words, r):  # type: ignore[no-untyped-def]
-    for j in range(words.shape[1]):
-        h = _mix(h, words[r, j])
-    return h
-
-
-@kernel
-def _is_same_row(words, q, r):  # type: ignore[no-untyped-def]
-    for j in range(words.shape[1]):
-        if words[q, j] != words[r, j]:
-            return False
-    return True
-
-
-@kernel
-def _unique_rows(a, b, first, inverse):  # type: ignore[no-untyped-def]
-    """IN a[n, p], b[n, q] (uint64 words); OUT first[n] (of each distinct row), inverse[n]. Returns their number."""
-    n = len(a)
-    size = 16
-    while size < 2 * n:
-        size *= 2
-    table = np.full(size, -1, np.int32)
-    mask = np.uint64(size - 1)
-    distinct = 0
-    for r in range(n):
-        h = _hash_row(_hash_row(np.uint64(1469598103934665603), a, r), b, r)
-        slot = (h ^ (h >> np.uint64(32))) & mask
-        while table[slot] >= 0:
-            q = first[table[slot]]
-            if _is_same_row(b, q, r) and _is_same_row(a, q, r):
-                break
-            slot = (slot + np.uint64(1)) & mask
-        if table[slot] < 0:
-            table[slot] = distinct
-            first[distinct] = r
-            distinct += 1
-        inverse[r] = table[slot]
-    return distinct
-
-
 def unique_rows(a: Array, b: Array) -> tuple[I64, I64]:
     """Distinct rows of [a | b] in order of first appearance: (first [m], inverse [n]).
 
     Rows are compared bit by bit in 8-byte words; callers turn -0.0 into 0.0 beforehand.
     """
-    n = len(a)
-    first, inverse = np.empty(n, np.int64), np.empty(n, np.int64)
-    words = [frozen(np.ascontiguousarray(m)).view(np.uint64).reshape(n, m.shape[1]) for m in (a, b)]
-    m = _unique_rows(*words, first, inverse)
-    return first[:m], inverse
+    words = [np.ascontiguousarray(part).view(np.uint64).reshape(part.shape) for part in (a, b) if part.shape[1]]
+    rows = words[0] if len(words) == 1 else np.hstack([np.zeros((len(a), 0), np.uint64), *words])
+    kind = pa.binary(8 * rows.shape[1])
+    table = pa.FixedSizeBinaryArray.from_buffers(kind, len(rows), [None, pa.py_buffer(rows)]).dictionary_encode()
+    inverse = np.array(table.indices, np.int64)
+    return np.flatnonzero(np.diff(np.maximum.accumulate(inverse), prepend=-1)), inverse
 
 
 def in_threads(task: Callable[[Any], Any], items: Sequence[Any], threads: int) -> list[Any]:
@@ -253,22 +208,10 @@ def cut(x: F64) -> F64:
     return np.clip(x, -HUGE, HUGE)
 
 
-def first_use_order(unit_idx: Array, n: int) -> tuple[I64, I32]:
+def first_use_order(unit_idx: Array) -> tuple[I64, I32]:
     """Units in order of first use, and the occurrences renumbered accordingly; unused ones are left out."""
-    number, order = np.full(n, -1, np.int32), np.empty(n, np.int64)
-    m = _number_by_first_use(frozen(unit_idx), number, order)
-    return order[:m], number[unit_idx]
-
-
-@kernel
-def _number_by_first_use(idx, number, order):  # type: ignore[no-untyped-def]
-    n = 0
-    for i in range(len(idx)):
-        if number[idx[i]] < 0:
-            number[idx[i]] = n
-            order[n] = idx[i]
-            n += 1
-    return n
+    codes = pa.array(unit_idx).dictionary_encode()
+    return np.array(codes.dictionary, np.int64), np.array(codes.indices, np.int32)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

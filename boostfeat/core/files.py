@@ -137,7 +137,7 @@ def _other_names(name: str) -> Iterator[str]:
 
 
 class Block(NamedTuple):
-    """Whole lines: data[:end]. Who is done with them gives the memory back to the reader, as new memory costs page faults."""
+    """Whole lines: data[:end]."""
 
     data: bytearray
     end: int
@@ -151,38 +151,32 @@ def last_line(data: bytearray, end: int) -> int:
     return data.rfind(b"\n", 0, end) + 1
 
 
-def _raw_blocks(path: str | Path, size: int, cut: Callable[[bytearray, int], int], spare: list[bytearray]) -> Iterator[Block]:
+def _raw_blocks(path: str | Path, size: int, cut: Callable[[bytearray, int], int]) -> Iterator[Block]:
     """Blocks that end where ``cut`` says (the last one where the file does; it gets its missing newline)."""
-    rest = memoryview(b"")  # what follows the end of the block before
+    rest = b""  # what follows the end of the block before
     with contextlib.closing(_open(path)) as stream:
         while True:
-            data = spare.pop() if spare else bytearray(size + 1)
-            if len(data) < 2 * len(rest) + 2:  # more than a block is one line, or one sentence
-                data = bytearray(2 * len(rest) + size + 2)
-            n = len(rest)
+            n = len(rest)  # where more than half a block is one line, or one sentence, the block has to grow
+            data = bytearray(size + 1 if 2 * n < size else 2 * n + size + 2)
             data[:n] = rest
             while n < len(data) - 1 and (more := stream.readinto(memoryview(data)[n:-1])):
                 n += more
             if n < len(data) - 1:
                 break
             end = cut(data, n)
-            rest = memoryview(bytes(memoryview(data)[end:n]))
+            rest = bytes(memoryview(data)[end:n])
             if end:
                 yield Block(data, end)
-            else:
-                spare.append(data)
         if n:
             data[n] = 10
             yield Block(data, n + (data[n - 1] != 10))
 
 
-def read_blocks(
-    path: str | Path, size: int, cut: Callable[[bytearray, int], int] = last_line, spare: list[bytearray] | None = None
-) -> Iterator[Block]:
-    """Whole lines in blocks of about ``size`` bytes, decompressed ahead in a thread. What is put into ``spare`` is used again."""
+def read_blocks(path: str | Path, size: int, cut: Callable[[bytearray, int], int] = last_line) -> Iterator[Block]:
+    """Whole lines in blocks of about ``size`` bytes, decompressed ahead in a thread."""
     report, at = on_progress.get(), 0
     total = os.path.getsize(path) if os.path.isfile(path) else 0
-    for block in _ahead(_raw_blocks(path, size, cut, [] if spare is None else spare)):
+    for block in _ahead(_raw_blocks(path, size, cut)):
         at += block.end
         yield block
         if report:
@@ -191,11 +185,7 @@ def read_blocks(
 
 def read_chunks(path: str | Path, size: int | None = None) -> Iterator[bytes]:
     """Whole lines in chunks of about ``size`` bytes."""
-    spare: list[bytearray] = []
-    for block in read_blocks(path, size or CHUNK_BYTES, spare=spare):
-        chunk = block.text()
-        spare.append(block.data)
-        yield chunk
+    return (block.text() for block in read_blocks(path, size or CHUNK_BYTES))
 
 
 def _ahead(blocks: Iterator[T]) -> Iterator[T]:

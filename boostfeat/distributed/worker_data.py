@@ -59,7 +59,7 @@ class Share(NamedTuple):
         for blocks in self.blocks:
             first_hyp, end = corpus.hyp_ptr[blocks[[0, -1]]].tolist()
             start, stop = corpus.unit_ptr[[first_hyp, end]].tolist()
-            units = first_use_order(corpus.unit_idx[start:stop], corpus.n_units)[0]
+            units = first_use_order(corpus.unit_idx[start:stop])[0]
             places.append(Place(int(blocks[0]), first_hyp, units, host[units].astype(np.int64)))
         return self._replace(places=places)
 
@@ -199,7 +199,7 @@ class WorkerData:
     def masses(self, first: int, last: int) -> list[tuple[F64, F64]]:
         """Distinct values of some features and their occurrences."""
         columns = np.ascontiguousarray(self._x[:, first:last].T)
-        return in_threads(lambda k: value_masses(columns[k], self._c), range(len(columns)), self.threads)
+        return in_threads(lambda k: value_masses(columns[k], self._c)[::2], range(len(columns)), self.threads)
 
     def precision(self) -> list[Precision]:
         """Return the precision of the rows' features in the whole corpus."""

@@ -208,8 +208,7 @@ def distinct_rows(columns: Sequence[Array]) -> tuple[I64, I64]:
         else:
             words.append(column.astype(np.int64) - low)
             sizes.append(size)
-    first, row_of = unique_rows(np.stack(words, axis=1), np.zeros((len(words[0]), 0), np.int64))
-    return first.copy(), row_of  # first is a view of as many numbers as there are rows
+    return unique_rows(np.stack(words, axis=1), np.zeros((len(words[0]), 0), np.int64))
 
 
 _Taken = tuple[SparseRows, Any, int]  # rows, which of them are taken, and what is added to their indices

@@ -502,7 +502,7 @@ def assemble(draft: NBest) -> NBest:
 def _merged(units: Units, unit_idx: I32) -> tuple[Units, I32]:
     """Return the distinct units that occur, in order of first use, and the units of occurrences."""
     first, inverse = unique_rows(units.x, _unit_keys(units))
-    order, merged_idx = first_use_order(inverse.astype(np.int32)[unit_idx], len(first))
+    order, merged_idx = first_use_order(inverse.astype(np.int32)[unit_idx])
     kept = first[order]
     if len(kept) == len(units) and (kept == np.arange(len(kept))).all():
         return units, unit_idx

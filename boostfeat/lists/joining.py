@@ -225,7 +225,7 @@ def with_unit_features(nbest: NBest, columns: Mapping[str, F64]) -> NBest:
     _refuse_known(nbest, columns)
     values = np.column_stack(list(columns.values())) + 0.0
     first, inverse = unique_rows(values, nbest.unit_idx.astype(np.int64)[:, None])
-    order, unit_idx = first_use_order(inverse, len(first))
+    order, unit_idx = first_use_order(inverse)
     kept = first[order]
     units = nbest.units.take(nbest.unit_idx[kept])
     x = np.ascontiguousarray(np.column_stack([units.x, values[kept]]))

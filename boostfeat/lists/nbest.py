@@ -502,7 +502,7 @@ class NBest:
     def run(self, first: int, last: int) -> tuple[NBest, I64]:
         """Return the lists of sentences first to last - 1, and which units theirs are."""
         part = self._of_sentences(slice(first, last))
-        return part.compact(), arrays.first_use_order(part.unit_idx, self.n_units)[0]
+        return part.compact(), arrays.first_use_order(part.unit_idx)[0]
 
     def _of_sentences(self, sentences: Array | slice) -> NBest:
         hyp_ptr, hyps = _segments(self.hyp_ptr, sentences)
@@ -553,7 +553,7 @@ class NBest:
 
     def compact(self) -> NBest:
         """Without units that no hypothesis uses; the others in order of first use."""
-        used, unit_idx = arrays.first_use_order(self.unit_idx, self.n_units)
+        used, unit_idx = arrays.first_use_order(self.unit_idx)
         some = slice(len(used)) if np.array_equal(used, np.arange(len(used))) else used  # the first ones are views
         return replace(self, units=self.units.take(some), unit_idx=unit_idx)
 

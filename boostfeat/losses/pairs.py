@@ -57,28 +57,10 @@ class Pairs:
             return np.zeros(0, np.int64), self.better, self.worse
         first = min(int(self.better.min()), int(self.worse.min()))  # pairs of a block are of neighbours
         last = max(int(self.better.max()), int(self.worse.max()))
-        number, used = np.zeros(last + 1 - first, np.int32), np.empty(last + 1 - first, np.int64)
-        better, worse = np.empty((2, len(self)), np.int64)
-        n = _renumber(self.better, self.worse, first, number, used, better, worse)
-        return used[:n].copy(), better, worse
-
-
-@kernel
-def _renumber(better, worse, first, number, used, new_better, new_worse):  # type: ignore[no-untyped-def]
-    """OUT number[n] (0 before), of hypotheses from ``first`` on; used[n], from its first place on; new_better, new_worse [K].
-
-    Returns how many are used.
-    """
-    for k in range(len(better)):
-        number[better[k] - first] = number[worse[k] - first] = 1
-    n = np.uint64(0)
-    for h in range(len(number)):
-        is_used = number[h]
-        used[n], number[h] = first + h, n  # the next one takes the place, unless this one is in a pair
-        n += np.uint64(is_used)
-    for k in range(len(better)):
-        new_better[k], new_worse[k] = number[better[k] - first], number[worse[k] - first]
-    return n
+        is_used = np.zeros(last + 1 - first, bool)
+        is_used[self.better - first] = is_used[self.worse - first] = True
+        number = np.cumsum(is_used) - 1
+        return first + np.flatnonzero(is_used), number[self.better - first], number[self.worse - first]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -105,27 +87,6 @@ def _uniform(word):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _comes_first(falling, a, b):  # type: ignore[no-untyped-def]
-    """Tell whether a comes before b: of equal differences, the first drawn does."""
-    return (falling[a], a) < (falling[b], b)
-
-
-@kernel
-def _sink(heap, at, n, falling):  # type: ignore[no-untyped-def]
-    """INOUT heap[:n]: what is at ``at`` sinks until all come before those below them, 2 k + 1 and 2 k + 2 below k."""
-    own = heap[at]
-    while 2 * at + 1 < n:
-        below = 2 * at + 1
-        if below + 1 < n and _comes_first(falling, heap[below + 1], heap[below]):
-            below += 1
-        if not _comes_first(falling, heap[below], own):
-            break
-        heap[at] = heap[below]
-        at = below
-    heap[at] = own
-
-
-@kernel
 def _sample(  # type: ignore[no-untyped-def]
     hyp_ptr, gains, seed_key, number, first, last, draws, threshold, keep, weighted, distinct, better, worse, delta, counts
 ):
@@ -134,7 +95,7 @@ def _sample(  # type: ignore[no-untyped-def]
     ``weighted`` is the sampler of [TA13]: strictly above the threshold, accepted with probability |Δ|; else [HM11]'s.
     """
     drawn_i, drawn_j = np.empty(draws, np.int64), np.empty(draws, np.int64)
-    falling, heap = np.empty(draws), np.empty(draws, np.int64)
+    falling = np.empty(draws)
     for s in range(first, last):
         start, n = hyp_ptr[s], np.uint64(hyp_ptr[s + 1] - hyp_ptr[s])
         counts[s] = 0
@@ -151,16 +112,13 @@ def _sample(  # type: ignore[no-untyped-def]
                 accepted += (d > threshold) & (_uniform(_word(key, np.uint64(2 * t + 1))) < d)
             else:
                 accepted += (d >= threshold) & (d > 0.0)
-        for a in range(accepted):
-            heap[a] = a
-        for a in range(accepted // 2 - 1, -1, -1):
-            _sink(heap, a, accepted, falling)
+        some = np.arange(accepted)
+        if accepted > keep and not distinct:  # few are kept of many: the others need no order
+            some = np.flatnonzero(falling[:accepted] <= np.partition(falling[:accepted], keep - 1)[keep - 1])
         n_kept = 0
-        while accepted and n_kept < keep:  # few are kept of many: a heap need not sort the others
-            a = heap[0]
-            accepted -= 1
-            heap[0] = heap[accepted]
-            _sink(heap, 0, accepted, falling)
+        for a in some[np.argsort(falling[some], kind="mergesort")]:  # of equal differences, the first drawn comes first
+            if n_kept == keep:
+                break
             i, j, d = start + drawn_i[a], start + drawn_j[a], -falling[a]
             if gains[i] < gains[j]:
                 i, j = j, i

@@ -108,9 +108,6 @@ def chrf_stats(texts: Texts, *, word_order: int = 0, threads: int = 1) -> I32:
     Every sentence has at least one. Equal to sacrebleu's statistics on every hypothesis, whatever the number of threads.
     """
 
-    if not 0 <= word_order <= CHAR_ORDER:
-        raise ValueError(f"word_order: expected 0 to {CHAR_ORDER}, found {word_order}")
-
     def fill(rows: I32, characters: Symbols, words: Symbols | None = None) -> None:
         c, w = ((x.ptr, x.ids, x.ref_sym_ptr, x.ref_ids) for x in (characters, words or characters))
         _fill_chrf(characters.hyp_ptr, characters.ref_ptr, *c, characters.n_types, *w, word_order, rows)

@@ -14,7 +14,7 @@ from ..core.arrays import F64, I32, I64, Array, cut, owners, segment_argmax
 from ..core.kernels import kernel
 from .symbols import power_of_two
 
-AGAIN = 0xFFFFFFFF  # as a "word": the same n-gram once more
+AGAIN = 0xFFFFFFFE  # as a "word": the same n-gram once more
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -114,21 +114,6 @@ def match_ngrams(ids, begin, end, root, order, keys, nodes, counts, seen, touche
 
 
 @kernel
-def _key(parent, word, table, pairs, n_keys):  # type: ignore[no-untyped-def]
-    """(key of a parent key and a word, number of keys): a new one where there is none. Pairs are compared: no collisions."""
-    pair = (np.uint64(parent + 1) << np.uint64(32)) | np.uint64(word)
-    mask = np.uint64(len(table) - 1)
-    slot = ((pair * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(24)) & mask
-    while table[slot] >= 0:
-        if pairs[table[slot]] == pair:
-            return table[slot], n_keys
-        slot = (slot + np.uint64(1)) & mask
-    table[slot] = n_keys
-    pairs[n_keys] = pair
-    return np.int32(n_keys), n_keys + 1
-
-
-@kernel
 def list_keys(token_ptr, tokens, first, last):  # type: ignore[no-untyped-def]
     """(keys[tokens of the list, 4], number of keys) of hypotheses first:last with words tokens[token_ptr[h]:token_ptr[h+1]].
 
@@ -136,23 +121,22 @@ def list_keys(token_ptr, tokens, first, last):  # type: ignore[no-untyped-def]
     """
     begin = token_ptr[first]
     n_tokens = token_ptr[last] - begin
-    size = 16
-    while size < 8 * n_tokens:
-        size *= 2
-    table = np.full(size, -1, np.int32)
-    pairs = np.empty(4 * n_tokens, np.uint64)
+    size = power_of_two(8 * n_tokens)
+    known, numbers = np.zeros(size, np.uint64), np.empty(size, np.int32)
     seen = np.full(4 * n_tokens, -1, np.int64)  # the last hypothesis that has a key
     keys = np.full((n_tokens, 4), -1, np.int32)
-    grams = np.empty(4, np.int32)  # the n-grams that end in the word before, without regard to repetition
+    grams = np.empty(4, np.int64)  # the n-grams that end in the word before, without regard to repetition
     n_keys = 0
     for h in range(first, last):
         for i in range(token_ptr[h], token_ptr[h + 1]):
             longest = min(4, i - token_ptr[h] + 1)
             for n in range(longest - 1, -1, -1):  # longest first: grams[n - 1] is still that of the word before
-                gram, n_keys = _key(grams[n - 1] if n else np.int32(-1), tokens[i], table, pairs, n_keys)
+                gram = _node(grams[n - 1] if n else np.int64(-1), np.int64(tokens[i]), known, numbers, n_keys)
                 grams[n] = gram
+                n_keys += gram == n_keys
                 while seen[gram] == h:
-                    gram, n_keys = _key(gram, AGAIN, table, pairs, n_keys)
+                    gram = _node(gram, AGAIN, known, numbers, n_keys)
+                    n_keys += gram == n_keys
                 seen[gram] = h
                 keys[i - begin, n] = gram
     return keys, n_keys

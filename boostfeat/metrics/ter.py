@@ -6,8 +6,8 @@ Definitions are those of sacrebleu's TER with its default arguments, which follo
 greedily, edit distances are those of a beam around the diagonal. Everything here works on the 0..1 scale
 (lower is better).
 
-A shift moves a few words, so the distance after it follows from the row of the matrix before the words that
-change, the rows of these, and the distances to the end from the last: no trie of all prefixes is needed.
+A shift leaves the words before it, so the distance after it follows from their row of the matrix; and it is only
+computed where the distance without a beam, which is quickly found, leaves hope.
 """
 
 from __future__ import annotations
@@ -72,25 +72,6 @@ def _fill_forward(hyp, ref, first, last, low, high, stride, cells):  # type: ign
 
 
 @kernel
-def _fill_backward(hyp, n, ref, m, last, low, high, stride, backward):  # type: ignore[no-untyped-def]
-    """Distances to the end in rows 1..last of INOUT backward, those behind being right."""
-    if last == n:
-        for j in range(low[n], m + 1):
-            backward[n * stride + j - low[n]] = m - j
-        last = n - 1
-    for i in range(last, 0, -1):
-        here, below = i * stride - low[i], (i + 1) * stride - low[i + 1]
-        right = _FAR
-        for j in range(high[i] - 1, low[i] - 1, -1):
-            best = right + 1
-            if j >= low[i + 1]:
-                best = min(best, backward[below + j] + 1)
-            if low[i + 1] <= j + 1 < high[i + 1]:
-                best = min(best, backward[below + j + 1] + (0 if hyp[i] == ref[j] else 1))
-            backward[here + j] = right = best
-
-
-@kernel
 def _align(  # type: ignore[no-untyped-def]
     hyp, n, ref, m, low, high, stride, forward, align, hyp_wrong, ref_wrong
 ):
@@ -146,17 +127,12 @@ def _shift(hyp, n, start, length, target, moved):  # type: ignore[no-untyped-def
 
 
 @kernel
-def _distance(  # type: ignore[no-untyped-def]
-    moved, first, last, ref, low, high, stride, forward, backward, cells
-):
-    """Edit distance of the hypothesis with moved[first:last] in their places; cells are for work."""
+def _distance(moved, first, n, ref, m, low, high, stride, forward, cells):  # type: ignore[no-untyped-def]
+    """Edit distance of moved[n], a hypothesis that is the other one up to its word ``first``; cells are for work."""
     for k in range(first * stride, first * stride + high[first] - low[first]):
         cells[k] = forward[k]
-    _fill_forward(moved, ref, first + 1, last, low, high, stride, cells)
-    best = 2 * _FAR
-    for k in range(last * stride, last * stride + high[last] - low[last]):
-        best = min(best, cells[k] + backward[k])
-    return best
+    _fill_forward(moved, ref, first + 1, n, low, high, stride, cells)
+    return cells[n * stride + m - low[n]]
 
 
 @kernel
@@ -170,12 +146,12 @@ def _edits(hyp, n, ref, m, head, after, equal, room):  # type: ignore[no-untyped
     """
     if n == 0 or m == 0:
         return n + m
-    low, high, forward, backward, cells, moved, align, hyp_wrong, ref_wrong, plus, minus = room
+    low, high, forward, cells, moved, align, hyp_wrong, ref_wrong, plus, minus = room
     zero: Any = np.int64(0)  # not the literal, for which numba would compile kernels a second time
     stride = _set_beam(n, m, low, high)
     for j in range(low[0], high[0]):
         forward[j - low[0]] = j
-    first, last, tried, shifts = zero, n, zero, zero  # hyp[first:last] is new
+    first, tried, shifts = zero, zero, zero  # what comes from hyp[first] on is new
     while True:
         _fill_forward(hyp, ref, first + 1, n, low, high, stride, forward)
         distance = forward[n * stride + m - low[n]]
@@ -184,7 +160,6 @@ def _edits(hyp, n, ref, m, head, after, equal, room):  # type: ignore[no-untyped
         _align(hyp, n, ref, m, low, high, stride, forward, align, hyp_wrong, ref_wrong)
         for i in range(n):
             moved[i] = hyp[i]
-        complete = False  # whether backward is filled
         best, best_length, best_start, best_target = distance, zero, zero, zero
         for start in range(n):
             at = head[hyp[start]] if hyp[start] >= 0 else -1
@@ -209,10 +184,7 @@ def _edits(hyp, n, ref, m, head, after, equal, room):  # type: ignore[no-untyped
                         # in the beam, the distance is no less than this, which is quickly found
                         found = edit_distance(moved, zero, n, m, equal, plus, minus) if m <= _SHORT else zero
                         if found <= best and found < distance:
-                            if not complete:
-                                _fill_backward(hyp, n, ref, m, last, low, high, stride, backward)
-                                complete = True
-                            found = _distance(moved, a, b, ref, low, high, stride, forward, backward, cells)
+                            found = _distance(moved, a, n, ref, m, low, high, stride, forward, cells)
                         for i in range(a, b):
                             moved[i] = hyp[i]
                         if found > best or found == distance:
@@ -241,11 +213,11 @@ def _fill_ter(hyp_ptr, ptr, ids, ref_ptr, ref_sym_ptr, ref_ids, n_types, out):  
     low, high = np.empty(n_max + 1, np.int64), np.empty(n_max + 1, np.int64)
     # (n + 1) strides: 52 each, or at most m / n + 54 where m > 50 n
     size = 54 * (n_max + 1) + 2 * m_max
-    forward, backward, cells = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
+    forward, cells = np.empty(size, np.int64), np.empty(size, np.int64)
     after, align = np.empty(m_max, np.int64), np.empty(m_max, np.int64)
     hyp_wrong, ref_wrong = np.empty(n_max, np.bool_), np.empty(m_max, np.bool_)
     plus, minus = np.empty(m_max // 64 + 1, np.uint64), np.empty(m_max // 64 + 1, np.uint64)
-    room = low, high, forward, backward, cells, moved, align, hyp_wrong, ref_wrong, plus, minus
+    room = low, high, forward, cells, moved, align, hyp_wrong, ref_wrong, plus, minus
     for s in range(len(hyp_ptr) - 1):
         total = 0
         for r in range(ref_ptr[s], ref_ptr[s + 1]):

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from ..core.arrays import F64, I64, U8, Array, in_threads
-from ..core.kernels import kernel
 from ..core.printed_numbers import EXACT, Precision
 from .tree_options import TreeOptions
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 
 _NUMBERS = 1 << 27  # of x that are held at a time, while it is read column by column: 1 GB
-_FEW = 4096  # distinct values: more are sorted
 
 
 class Borders(NamedTuple):
@@ -74,14 +72,13 @@ class Bins:
 
         def bin_column(f: int) -> None:
             column = block[f - first]
+            values, which, mass = value_masses(column, counts)
             if given is not None:
                 self.borders[f] = given[f]
             else:
-                values, mass = value_masses(column, counts)
-                known = precision[f] if precision else EXACT
-                self.borders[f] = borders_of(values, mass, options, known)
+                self.borders[f] = borders_of(values, mass, options, precision[f] if precision else EXACT)
                 self.scales[f] = scale_of(values, mass, centred=options.leaves == "affine")
-            _encode(column, self.borders[f].low, self.codes[f])
+            self.codes[f] = np.searchsorted(self.borders[f].low, values)[which]  # the number of borders below each value
 
         if n:
             for first in range(0, d, width := max(threads, _NUMBERS // n)):
@@ -155,17 +152,10 @@ class Bins:
         return parts[0] if len(parts) == 1 else parts[0].add_features_from(parts[1])
 
 
-def value_masses(column: F64, counts: F64) -> tuple[F64, F64]:
-    """The distinct values of a column [V], rising, and the occurrences of each."""
-    values, mass = np.empty(_FEW), np.zeros(_FEW)
-    n = _few_values(column, counts, values, mass)
-    if n >= 0:
-        order = np.argsort(values[:n])
-        return values[order], mass[order]
-    order = np.argsort(column)
-    values = column[order]
-    first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
-    return values[first], np.add.reduceat(counts[order], first)
+def value_masses(column: F64, counts: F64) -> tuple[F64, I64, F64]:
+    """The distinct values of a column [V], rising, which of them each row has [V], and the occurrences of each."""
+    values, which = np.unique(column, return_inverse=True)
+    return values, which.astype(np.int64), np.bincount(which, counts).astype(np.float64)
 
 
 def borders_of(values: F64, mass: F64, options: TreeOptions, precision: Precision = EXACT) -> Borders:
@@ -209,44 +199,3 @@ def scale_of(values: F64, mass: F64, *, centred: bool) -> Scale:
     spread = float(np.sqrt((unit - mean) ** 2 @ share))
     # a smaller spread is rounding error of a constant feature, a smaller scale would make slopes overflow
     return Scale(spread * largest, mean / spread) if spread > 1e-9 and spread * largest > 1e-290 else Scale()
-
-
-@kernel
-def _few_values(column, counts, values, mass):  # type: ignore[no-untyped-def]
-    """OUT values, mass: the distinct values as they come, and their occurrences. Returns their number, -1 if it is too large."""
-    mask = np.uint64(4 * len(values) - 1)
-    table = np.full(4 * len(values), -1, np.int32)
-    found = 0
-    for v in range(len(column)):
-        value = column[v]
-        bits = np.float64(value + 0.0).view(np.uint64)  # 0 for -0, too
-        slot = ((bits * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & mask
-        while table[slot] >= 0 and values[table[slot]] != value:
-            slot = (slot + np.uint64(1)) & mask
-        k = table[slot]
-        if k < 0:
-            if found == len(values):
-                return -1
-            k = found
-            table[slot] = k
-            values[k] = value
-            found += 1
-        mass[k] += counts[v]
-    return found
-
-
-@kernel
-def _encode(column, low, codes):  # type: ignore[no-untyped-def]
-    """OUT codes[V]: the number of borders below each value, by halving; without a branch, which would be a guess."""
-    half = 1
-    while 2 * half <= len(low):
-        half *= 2
-    borders = np.empty(2 * half)
-    for k in range(len(borders)):  # assigned as a slice, it would take seconds to compile
-        borders[k] = low[k] if k < len(low) else np.inf
-    for v in range(len(column)):
-        value, at, step = column[v], 0, half
-        while step:
-            at += step * (borders[at + step - 1] < value)
-            step >>= 1
-        codes[v] = at

@@ -341,14 +341,6 @@ def _ratio(a: F64, b: F64) -> F64:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@kernel(fastmath={"reassoc"})
-def _abs_sum(values):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for v in range(len(values)):
-        total += abs(values[v])
-    return total
-
-
 @kernel
 def grid_step(total):  # type: ignore[no-untyped-def]
     """The step of a grid on which numbers of this absolute sum have exact sums in float64: a power of two."""
@@ -362,7 +354,7 @@ def to_grid(values, scale, out):  # type: ignore[no-untyped-def]
     Sums of such numbers in float64 are exact, so LightGBM's histograms do not depend on the order its threads add in. Only
     numbers below 2⁻²⁹ of the sum lose anything to the grid that float32 would have kept.
     """
-    on_grid(values, scale, grid_step(_abs_sum(values) * abs(scale)), out)
+    on_grid(values, scale, grid_step(np.abs(values).sum() * abs(scale)), out)
 
 
 @kernel

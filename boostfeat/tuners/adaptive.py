@@ -67,22 +67,6 @@ def _differences(x, floor, unit, better, worse, out_ptr, out_idx, out_val):  # t
 
 
 @kernel
-def mean_squares(dense, floor, better, worse, squares, counts):  # type: ignore[no-untyped-def]
-    for k in range(len(better)):
-        for j in range(dense.shape[1]):
-            d = dense[better[k], j] - dense[worse[k], j]
-            if abs(d) > floor[j]:
-                squares[j] += d * d
-                counts[j] += 1
-
-
-def typical_sizes(squares: F64, counts: F64) -> F64:
-    """Root mean squares, to the next power of two; 1 where all differences are 0."""
-    rms = np.sqrt(squares / np.maximum(counts, 1))
-    return np.ldexp(1.0, np.rint(np.log2(np.where(rms > 0, rms, 1.0))).astype(np.int64))
-
-
-@kernel
 def _gradient(ptr, idx, val, w, hinge, out):  # type: ignore[no-untyped-def]
     """OUT out[A] += the gradient of the loss summed over rows; returns the loss."""
     total = 0.0
@@ -139,10 +123,11 @@ class Differences:
     def scaled(self, pairs: Pairs) -> Differences:
         """Return differences in units of a dense feature's root mean square where it is not 0, to the next power of two."""
         d = self.features.n_dense
-        squares, counts = np.zeros(d), np.zeros(d)
-        mean_squares(self.features.dense, self.floor, pairs.better, pairs.worse, squares, counts)
+        apart = self.features.dense[pairs.better] - self.features.dense[pairs.worse]
+        apart[np.abs(apart) <= self.floor[:d]] = 0.0
+        rms = np.sqrt(np.einsum("kd,kd->d", apart, apart) / np.maximum(np.count_nonzero(apart, axis=0), 1))
         unit = self.unit.copy()
-        unit[:d] = typical_sizes(squares, counts)
+        unit[:d] = np.ldexp(1.0, np.rint(np.log2(np.where(rms > 0, rms, 1.0))).astype(np.int64))
         return Differences(self.features, self.floor, unit)
 
     def batch(self, better: I64, worse: I64) -> Batch:

@@ -22,7 +22,7 @@ from msgspec import Meta, Struct
 from ..core.arrays import F64, I64, Bool
 from ..core.errors import InputError
 from ..core.feature_table import linear_scores
-from ..core.files import decode, read_chunks
+from ..core.files import decode, read_bytes
 from ..core.strict_json import typed
 from ..lists.agreement import check_agreement
 from ..lists.choices import Scorer, best_choice
@@ -100,7 +100,7 @@ class Groups:
     @classmethod
     def load(cls, path: str | Path) -> Groups:
         """Read ``[[group]] match = "LM*"`` tables with ``freeze = true`` and/or factors ``l1``, ``l2``, ``c``; later ones win."""
-        text = decode(b"".join(read_chunks(path)), str(path))
+        text = decode(read_bytes(path), str(path))
         try:
             table = tomllib.loads(text)
         except (ValueError, RecursionError) as error:

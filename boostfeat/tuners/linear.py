@@ -14,7 +14,6 @@ from threadpoolctl import threadpool_limits
 
 from ..core.arrays import F64, I64, Bool, block_ptr, in_ranges, in_threads, offsets, segment_positions
 from ..core.feature_table import linear_scores
-from ..core.kernels import kernel
 from ..lists.nbest import NBest, by_name
 from ..losses.pairs import Pairs, split_pairs
 from ..losses.pairwise import FLOOR, PairwiseLogLoss
@@ -83,8 +82,8 @@ class LinearProblem:
         for at, most in zip(self._columns, each(LinearPart.peak), strict=True):
             np.maximum.at(peak, at, most)
         for at, (square, count) in zip(self._columns, each(LinearPart.squares, peak), strict=True):
-            _add(square, at, squares)
-            _add(count, at, told_apart)
+            np.add.at(squares, at, square)
+            np.add.at(told_apart, at, count)
         rms = np.sqrt(squares / np.maximum(told_apart, 1))
         each(LinearPart.standardise, peak, rms)
         self._scale = peak * rms
@@ -126,7 +125,7 @@ class LinearProblem:
             for at, (losses_of_blocks, gradient) in zip(self._columns, self._each(LinearPart.at, w), strict=True):
                 for own in losses_of_blocks.tolist():
                     value += own
-                _add(gradient, at, slope)
+                np.add.at(slope, at, gradient)
             mean = (value + float((penalty * w) @ w) / 2) / n
             losses[mean] = value
             return mean, (slope + penalty * w) / n
@@ -206,13 +205,6 @@ class LinearPart:
         losses, g, slope = self._sparse.log_loss(w[self._d :], self._scale, scores, self._loss)
         blocks = [slice(a, b) for a, b in pairwise(self._hyp_cuts.tolist())]
         return losses, np.concatenate([*(np.einsum("hd,h->d", self._dense[some], g[some]) for some in blocks), slope])
-
-
-@kernel
-def _add(values, at, out):  # type: ignore[no-untyped-def]
-    """INOUT out[at[k]] += values[k], one after the other."""
-    for k in range(len(at)):
-        out[at[k]] += values[k]
 
 
 def _or_one(peak: F64) -> F64:

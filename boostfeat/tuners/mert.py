@@ -105,17 +105,6 @@ def envelopes(hyp_ptr, a, b, first, at, old, new):  # type: ignore[no-untyped-de
 
 
 @kernel
-def _add_columns(x, d, out):  # type: ignore[no-untyped-def]
-    """out[h] += Σ_j d[j] x[j, h], in pieces that stay in the cache."""
-    for start in range(0, len(out), 2048):
-        end = min(start + 2048, len(out))
-        for j in range(len(d)):
-            if d[j] != 0.0:
-                for h in range(start, end):
-                    out[h] += d[j] * x[j, h]
-
-
-@kernel
 def _best_interval(at, order, old, new, rows, sums, recipe, reach, narrow):  # type: ignore[no-untyped-def]
     """(γ, value) in the middle of the best interval between changes of the statistics; of equals the widest, then the first.
 
@@ -165,7 +154,8 @@ class LineSearchLists:
         if len(moved) == 1 and d[moved[0]] == 1:
             return np.asarray(self.x[moved[0]])
         out = np.zeros(self.x.shape[1])
-        _add_columns(self.x, d, out)
+        for j in moved:
+            out += d[j] * self.x[j]
         return out
 
     def scores(self, w: F64) -> F64:

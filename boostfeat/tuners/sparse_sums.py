@@ -104,7 +104,7 @@ def _units_of(nbest: NBest, hyps: I64) -> tuple[I64, I32, SparseRows]:
     if not len(nbest.units.sparse.idx):
         return np.zeros(len(hyps), np.int64), np.zeros(0, np.int32), SparseRows.empty(0)
     ptr = offsets(nbest.unit_ptr[1:][hyps] - nbest.unit_ptr[:-1][hyps])
-    used, idx = first_use_order(nbest.unit_idx[segment_positions(nbest.unit_ptr, hyps)], nbest.n_units)
+    used, idx = first_use_order(nbest.unit_idx[segment_positions(nbest.unit_ptr, hyps)])
     sizes = nbest.units.sparse.ptr[1:][used] - nbest.units.sparse.ptr[:-1][used]
     some = sizes > 0
     kept, number = some[idx], np.cumsum(some, dtype=np.int32) - np.int32(1)

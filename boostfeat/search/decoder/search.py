@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.arrays import F64, I32, I64, _mix
+from ...core.arrays import F64, I32, I64
 from ...core.kernels import kernel
 from ...features.language_model import Automaton, extend, extend_all
 from .search_trees import (
@@ -284,7 +284,8 @@ def _with_room(space, more):  # type: ignore[no-untyped-def]
 def _hash(key):  # type: ignore[no-untyped-def]
     h = np.uint64(1469598103934665603)
     for i in range(N_KEYS):
-        h = _mix(h, np.uint64(key[i]))
+        h = (h ^ np.uint64(key[i])) * np.uint64(0xBF58476D1CE4E5B9)
+        h ^= h >> np.uint64(29)
     return np.int64(h >> np.uint64(1))
 
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta, Struct
 
 from ...core.errors import FormatError, clip, clip_json
-from ...core.files import decode, read_chunks
+from ...core.files import decode, read_bytes
 from ...core.strict_json import no_repeats, parsed, typed
 from ...core.text import BLANKS, normal, split_words
 from ...lists.build import ReadOptions
@@ -66,7 +66,7 @@ class _Object(list[tuple[str, Any]]):
 
 def read_graphs(path: str | Path, options: ReadOptions) -> Iterator[tuple[int, int, Graph]]:
     """Yield (first line, sentence id, graph) of the file's one forest."""
-    text = decode(b"".join(read_chunks(path)), str(path)).strip()
+    text = decode(read_bytes(path), str(path)).strip()
     # a forest is one line, as cdec writes it; in one that was reformatted the number of the edge has to do
     place = str(path) if "\n" in text else f"{path}:1"
     yield 1, sentence_of(path), _graph(_parse(text, str(path)), place)

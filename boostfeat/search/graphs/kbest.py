@@ -5,6 +5,7 @@ Viterbi, lazy exact k-best [HC05 algorithm 3] of derivations or of distinct stri
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -127,16 +128,16 @@ def written_down(shape, records, chosen):  # type: ignore[no-untyped-def]
 
 
 class _RecordLinks(NamedTuple):
-    """Places of records: in the list of their node, linked by ``after``, best first, or in the heap of its candidates."""
+    """Places of records in the list of their node, best first, and what tells their strings apart.
+
+    The hash of a derivation's words is Σ_i w_i B^(n-i) mod P for two P: that of two strings one after the other follows from
+    theirs and from the powers B^n.
+    """
 
     rank: list[int]  # place in the node's list
-    after: list[int]
-    child: list[int]  # of a pairing heap
-    sibling: list[int]
-    hash: list[
-        tuple[int, int]
-    ]  # of a derivation's words, Σ_i w_i B^(n-i) mod P for two P: that of two strings one after the other
-    power: list[tuple[int, int]]  # B^n: follows from theirs
+    after: list[int]  # the next of the list
+    hash: list[tuple[int, int]]
+    power: list[tuple[int, int]]
 
 
 @kernel
@@ -157,65 +158,23 @@ def _add_links(shape, records, links):  # type: ignore[no-untyped-def]
     links.power.append((p, q))
     links.rank.append(0)
     links.after.append(-1)
-    links.child.append(-1)
-    links.sibling.append(-1)
 
 
 @kernel
-def _add_candidate(shape, records, links, edge, edge_score, parts, step):  # type: ignore[no-untyped-def]
-    """Add a record of an edge over these parts, the one at ``step`` (if any) replaced by the next of its list."""
-    total = edge_score
+def _add_candidate(shape, records, links, heap, edge, edge_score, parts, step):  # type: ignore[no-untyped-def]
+    """Add a record of an edge over these parts, the one at ``step`` (if any) replaced by the next of its list.
+
+    INOUT heap of a node's candidates: by score; of equals the earlier edge, then the lower ranks of the parts.
+    """
+    total, ranks, bits = edge_score, np.int64(0), 62 // max(1, len(parts))
     for i in range(len(parts)):
         if i == step:
             parts[i] = links.after[parts[i]]
         total += records.score[parts[i]]
+        ranks = (ranks << bits) | min(np.int64(links.rank[parts[i]]), (np.int64(1) << bits) - 1)
+    heappush(heap, (-total, np.int64(edge), ranks, np.int64(len(records.edge))))
     add_record(records, total, edge, parts)
     _add_links(shape, records, links)
-
-
-@kernel
-def _before(records, links, a, b):  # type: ignore[no-untyped-def]
-    """The order of candidates of a node: by score; of equals the earlier edge, then the lower ranks of the parts."""
-    if records.score[a] != records.score[b]:
-        return records.score[a] > records.score[b]
-    if records.edge[a] != records.edge[b]:
-        return records.edge[a] < records.edge[b]
-    for i in range(records.part_ptr[a + 1] - records.part_ptr[a]):
-        p = links.rank[records.parts[records.part_ptr[a] + i]]
-        q = links.rank[records.parts[records.part_ptr[b] + i]]
-        if p != q:
-            return p < q
-    return False
-
-
-@kernel
-def _meld(records, links, a, b):  # type: ignore[no-untyped-def]
-    """The root of two heaps put together; -1 is an empty heap."""
-    if a < 0 or b < 0:
-        return max(a, b)
-    if _before(records, links, b, a):
-        a, b = b, a
-    links.sibling[b] = links.child[a]
-    links.child[a] = b
-    return a
-
-
-@kernel
-def _without_root(records, links, root):  # type: ignore[no-untyped-def]
-    """The root of a heap whose root is taken out: its children melded in pairs, then into one."""
-    pairs, c = -1, links.child[root]
-    while c >= 0:
-        d = links.sibling[c]
-        rest = links.sibling[d] if d >= 0 else -1
-        pair = _meld(records, links, c, d)
-        links.sibling[pair] = pairs
-        pairs, c = pair, rest
-    root = -1
-    while pairs >= 0:
-        rest = links.sibling[pairs]
-        root = _meld(records, links, root, pairs)
-        pairs = rest
-    return root
 
 
 @kernel
@@ -233,16 +192,17 @@ def find_kbest(shape, scores, goal, k, limit):  # type: ignore[no-untyped-def]
     best, back = find_best(shape, scores)
     n = len(back)
     records = Records([0.0][:0], [0][:0], [0], [0][:0])
-    links = _RecordLinks([0][:0], [0][:0], [0][:0], [0][:0], [(0, 0)][:0], [(0, 0)][:0])
+    links = _RecordLinks([0][:0], [0][:0], [(0, 0)][:0], [(0, 0)][:0])
+    heaps = [[(0.0, 0, 0, 0)][:0]][:0]
     for h in range(n):  # the best derivation of each node has its number
         e = back[h]  # -1 where a node has no derivation
         add_record(records, best[h], e, shape.tails[shape.tail_ptr[e] : shape.tail_ptr[e + 1]] if e >= 0 else shape.tails[:0])
         _add_links(shape, records, links)
+        heaps.append([(0.0, 0, 0, 0)][:0])
     last = np.arange(n)  # the last derivation of each node's list
     taken = np.arange(n)  # the last candidate taken: the same, or one whose string is in the list
     step = np.zeros(n, np.int64)  # the part of it that the next neighbour changes
     examined = np.zeros(n, np.int64)
-    root = np.full(n, -1)
     is_done = np.zeros(n, np.bool_)
     seen = {(np.int64(goal), links.hash[goal])}  # nodes with the strings in their lists
     found = [goal]
@@ -259,8 +219,7 @@ def find_kbest(shape, scores, goal, k, limit):  # type: ignore[no-untyped-def]
                     for t in tails:
                         alive &= back[t] >= 0
                     if alive:
-                        _add_candidate(shape, records, links, e, scores[e], tails, -1)
-                        root[node] = _meld(records, links, root[node], len(records.edge) - 1)
+                        _add_candidate(shape, records, links, heaps[node], e, scores[e], tails, -1)
             d = taken[node]
             e = records.edge[d]
             waits = False
@@ -274,16 +233,14 @@ def find_kbest(shape, scores, goal, k, limit):  # type: ignore[no-untyped-def]
                 step[node] += 1
                 if links.after[part] >= 0:
                     parts = np.array(records.parts[records.part_ptr[d] : records.part_ptr[d + 1]])
-                    _add_candidate(shape, records, links, e, scores[e], parts, i)
-                    root[node] = _meld(records, links, root[node], len(records.edge) - 1)
+                    _add_candidate(shape, records, links, heaps[node], e, scores[e], parts, i)
             if waits:
                 continue
-            c = root[node]
-            if c < 0 or examined[node] == limit:
+            if not heaps[node] or examined[node] == limit:
                 is_done[node] = True
                 stack.pop()
                 continue
-            root[node] = _without_root(records, links, c)
+            c = heappop(heaps[node])[3]
             taken[node], step[node] = c, 0
             examined[node] += 1
             for i in range(records.part_ptr[c + 1] - records.part_ptr[c]):
