@@ -182,6 +182,3 @@ def test_no_option_is_declared_twice():
         meant = {"c", "alpha", "max_iter", "tol"}  # one letter, two things: their flags differ
         if path.parts[-2:] == ("tuners", "tuner_options.py"):
             assert set(twice) <= meant, path
-
-
-# -- out of range on the command line: one line, exit code 2 ---------------------------------------------------------------

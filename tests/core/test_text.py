@@ -8,8 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from boostfeat.cli.console import table
-from boostfeat.core.errors import plain, plain_lines
 from boostfeat.core.text import has_text, is_whole, may_be_number, normal, split_words, string_buffers
 from boostfeat.formats.bar_kernel import put_words
 
@@ -66,12 +64,6 @@ def test_what_python_may_take_for_a_whole_number(text: str) -> None:
 )
 def test_what_may_be_a_number(text: str, may_be: bool) -> None:
     assert may_be_number(text) is may_be
-
-
-def test_what_is_shown_is_plain() -> None:
-    assert plain("a\x1b[31m\nb\x9b\u202e") == r"a\x1b[31m\nb\x9b\u202e"
-    assert plain_lines("a\x07\nb") == "a\\x07\nb"
-    assert table([["a\nb", "\x1b"]], header=["x", "y"]) == "x        y\na\\nb  \\x1b"
 
 
 WHOLE = pa.array(["ab", "", "é", "c"], pa.large_string())

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from interpreting import interpreted
-from metric_lists import List, columns, each, four_refs, lists_of, quick, texts
+from metric_lists import List, columns, each, lists_of, quick, texts
 
 from boostfeat.metrics.edits import edit_distance, edit_stats, error_rate, symbol_places
 
@@ -118,18 +118,6 @@ def test_every_hypothesis_of_speech_lists(real: Path, name: str) -> None:
 def speech(real: Path, name: str) -> list[List]:
     with lzma.open(real / "asr" / f"{name}.json.xz", "rt", encoding="utf-8") as file:
         return [(entry["input"], [entry["output"]]) for entry in json.load(file)]
-
-
-@pytest.mark.parametrize("characters", UNITS)
-def test_threads_do_not_matter(characters: bool) -> None:
-    lists = four_refs(sentences=40, size=5) * 4  # 160 sentences are 2 blocks
-    one, three = (edit_stats(columns(lists), characters=characters, threads=threads) for threads in (1, 3))
-    np.testing.assert_array_equal(one, three)
-
-
-def test_no_reference_at_all() -> None:
-    with pytest.raises(ValueError, match="sentence 1: expected at least one reference, found none"):
-        edit_stats(columns([(["a"], ["a"]), (["a"], [])]))
 
 
 @pytest.mark.parametrize("m", [1, 2, 63, 64, 65, 127, 128, 129])

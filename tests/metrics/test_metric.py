@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import sacrebleu
+from metric_lists import columns, four_refs
 from sacrebleu.metrics.bleu import BLEU as BLEU_CLASS
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import __version__
 from boostfeat.core.errors import InputError
 from boostfeat.lists.nbest import NBest, Qualities
-from boostfeat.metrics.bleu import sentence_bleu
+from boostfeat.metrics.bleu import bleu_stats, sentence_bleu
+from boostfeat.metrics.chrf import chrf_stats
+from boostfeat.metrics.edits import edit_stats
 from boostfeat.metrics.metric import METRICS, Bleu, Combination, SentenceBleu, metric_of, metrics_of, shown, tokenizer
 from boostfeat.metrics.significance import HeldOutRows
 from boostfeat.metrics.sums import BLEU, CHRF, EDITS, RATIO, STRICT, TER
+from boostfeat.metrics.ter import ter_stats
 
 pytestmark = pytest.mark.quick
 
@@ -177,10 +182,10 @@ def test_combinations_by_name(lists, name, terms):
     "name", ["", "x", "2*bleu", "-bleu", "bleu ter", "bleu--ter", "bleu-", "bleu*2-ter", "bleu-2ter", "bleu+x", "bleu-ter x"]
 )
 def test_names_that_are_none(lists, name):
-    for given, columns in ((None, ()), (lists, ("comet", "metricx"))):
+    for given, known in ((None, ()), (lists, ("comet", "metricx"))):
         with pytest.raises(InputError) as error:
             metric_of(name, given)
-        assert str(error.value) == f"unknown metric {name!r}: expected one of {', '.join([*METRICS, *columns])}"
+        assert str(error.value) == f"unknown metric {name!r}: expected one of {', '.join([*METRICS, *known])}"
 
 
 def test_names_of_numbers():
@@ -195,6 +200,23 @@ def test_names_of_numbers():
         with pytest.raises(InputError) as error:
             metrics_of(nothing)
         assert str(error.value) == f"expected metric names separated by commas, found none; choose from {', '.join(METRICS)}"
+
+
+STATISTICS = {
+    "bleu": bleu_stats,
+    "chrf++": partial(chrf_stats, word_order=2),
+    "ter": ter_stats,
+    "wer": edit_stats,
+    "cer": partial(edit_stats, characters=True),
+}
+
+
+@pytest.mark.parametrize("count", STATISTICS.values(), ids=STATISTICS)
+def test_statistics_do_not_depend_on_threads_and_take_references(count):
+    lists = columns(four_refs(sentences=40, size=5) * 4)  # 160 sentences are 2 blocks
+    np.testing.assert_array_equal(count(lists), count(lists, threads=3))
+    with pytest.raises(ValueError, match="sentence 1: expected at least one reference, found none"):
+        count(columns([(["a"], ["a"]), (["a"], [])]))
 
 
 def test_lists_that_lack_what_a_metric_needs(lists):

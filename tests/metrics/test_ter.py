@@ -117,26 +117,3 @@ def test_many_real_lists(real: Path) -> None:
 
 def test_score_of_empty_references() -> None:
     assert ter(np.array([[0, 0], [3, 0], [3, 2]])).tolist() == [0.0, 1.0, 1.5]  # as sacrebleu's
-
-
-def test_threads_do_not_matter() -> None:
-    lists = four_refs(sentences=40, size=5) * 4  # 160 sentences are 2 blocks
-    np.testing.assert_array_equal(ter_stats(columns(lists)), ter_stats(columns(lists), threads=3))
-
-
-def test_no_reference_at_all() -> None:
-    with pytest.raises(ValueError, match="sentence 1: expected at least one reference, found none"):
-        ter_stats(columns([(["a"], ["a"]), (["a"], [])]))
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Kernels on a narrow beam, cell by cell in plain Python
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def beam(n: int, m: int, width: int) -> list[range]:
-    """The cells of rows 0 to n around the diagonal."""
-    rows = [range(max(0, i * m // n - width), min(m + 1, i * m // n + width)) for i in range(n + 1)]
-    rows[n] = range(rows[n].start, m + 1)
-    rows[0] = range(max(0, rows[1].start - 1), rows[1].stop)
-    return rows

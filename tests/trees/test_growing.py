@@ -15,7 +15,7 @@ from scipy import sparse
 
 import boostfeat.trees.growing
 from boostfeat.core.feature_table import FeatureTable
-from boostfeat.trees.growing import Grower, TreeOptions, grid_step, slope_sums, sums, to_grid
+from boostfeat.trees.growing import Grower, TreeOptions, grid_step, to_grid
 from boostfeat.trees.slope_search import SlopeSearch
 from boostfeat.trees.tree import descend
 
@@ -465,28 +465,6 @@ def test_rows_walk_down_a_tree(first, last):
     assert leaf_of[first:last].tolist() == expected[first:last].tolist()
     assert (leaf_of[:first] == 9).all()
     assert (leaf_of[last:] == 9).all()
-
-
-@pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 30])
-def test_sums_of_leaves(n):
-    """In four parts, row by row; slopes are about each leaf's centre. What is there already is added to."""
-    rng = np.random.default_rng(n)
-    leaf_of, c, g, z = (
-        rng.integers(0, 3, n).astype(np.int32),
-        rng.integers(1, 5, n) / 2,
-        rng.integers(-4, 5, n) / 2,
-        rng.integers(-4, 5, n) / 4,
-    )
-    out, centre, slopes = np.ones((4, 3, 2)), np.array([0.5, 0.0, -1.0]), np.ones((3, 3))
-    sums(leaf_of, c, g, out)
-    slope_sums(leaf_of, c, g, z, centre, slopes)
-    for node in range(3):
-        for part in range(4):
-            mine = (leaf_of == node) & (np.arange(n) % 4 == part)
-            assert out[part, node].tolist() == [1 + c[mine].sum(), 1 + g[mine].sum()]
-        mine = leaf_of == node
-        d = z[mine] - centre[node]
-        assert slopes[node].tolist() == [1 + (c[mine] * d).sum(), 1 + (d * g[mine]).sum(), 1 + (c[mine] * d * d).sum()]
 
 
 @pytest.mark.parametrize("scale", [1.0, -0.25, 3.0])

@@ -153,9 +153,6 @@ def test_gradient_is_the_derivative_of_the_loss(loss):
     np.testing.assert_allclose(gradient, numeric, atol=1e-8)  # central differences: error h² and rounding 1e-16 / h
 
 
-# -- schedules and seeds ------------------------------------------------------------------------------------------------
-
-
 # -- what it learns -----------------------------------------------------------------------------------------------------
 
 
@@ -250,6 +247,3 @@ def test_a_million_features():
     assert max(np.diff(at)) < 5
     assert model.history[-1]["loss"] < model.history[0]["loss"]
     assert 0 < model.history[-1]["nonzero"] < 600_000  # at most the features of 1,000 x 15 pairs in an epoch
-
-
-# -- kernels alone, on small whole numbers: corners, zeros and limits are met exactly ----------------------------------------

@@ -7,7 +7,7 @@ from time import process_time
 
 import numpy as np
 import pytest
-from test_mira import GROUPS, container, factors, matrix, pa, planted_lists, random_lists, random_stats, some_init, vector
+from test_mira import GROUPS, container, factors, matrix, pa, random_lists, random_stats, some_init, vector
 from toy_graphs import fi_en_weights
 
 from boostfeat.formats import read
@@ -76,12 +76,6 @@ def test_the_best_epoch_is_that_of_the_tuning_list_unless_there_is_another():
     chosen = [p + scores[p:q].argmax() if q > p else -1 for p, q in zip(nbest.hyp_ptr[:-1], nbest.hyp_ptr[1:], strict=True)]
     stats = np.where(np.array(chosen)[:, None] >= 0, nbest.stats[chosen], [0, 0, 0, 0, 0, 5])
     assert 100 * corpus_bleu(sum_stats(stats)) == pytest.approx(max(row["dev"] for row in best.history), rel=1e-12)
-
-
-def test_recovers_planted_weights():
-    nbest, truth = planted_lists()
-    w = vector(nbest, Kbmira(epochs=20).fit(nbest))
-    assert w @ truth / np.sqrt(w @ w * (truth @ truth)) > 0.95
 
 
 def test_lists_that_teach_nothing():

@@ -101,17 +101,6 @@ def test_line_search_does_not_see_copies_order_or_a_constant(case, random):
     assert shuffled.line_search(a[order], b[order]) == known
 
 
-def test_line_search_equals_a_dense_grid():
-    rng = np.random.default_rng(4)
-    counts, n = [40] * 30, 1200
-    stats, a, b = random_stats(rng, n), rng.normal(size=n), rng.normal(size=n)
-    corpus = corpus_of(counts, stats)
-    gamma, value = corpus.line_search(a, b)
-    grid = [corpus.value(a + x * b) for x in np.linspace(-4, 4, 20001)]
-    assert max(grid) <= value == corpus.value(a + gamma * b)
-    assert max(grid) == pytest.approx(value, rel=1e-3)  # and the grid, fine enough, comes close
-
-
 def test_intervals_of_rounding_are_passed_over():
     stats = np.array([[2, 1, 1, 1, 5, 5], [5, 4, 3, 2, 5, 5], [3, 2, 1, 1, 5, 5]])
     a, b = np.array([0.0, 1e-13, 0.0]), np.array([0.0, 0.5, 1.0])  # the middle line wins between -2e-13 and 2e-13
@@ -304,20 +293,3 @@ def test_the_line_search_is_exact_for_every_metric(name, seed):
     assert value == pytest.approx(max(scores), rel=1e-9)
     there = rows[winners(counts, a, b, Fraction(gamma))].sum(axis=0)
     assert float(metric.higher(metric.score(there))) / metric.unit(nbest) == pytest.approx(value, rel=1e-9)
-
-
-@pytest.mark.parametrize("name", ["ter", "chrf", "comet"])
-def test_two_features_are_solved_by_other_metrics(name):
-    """As above by angle, for lists with texts; a list without hypotheses counts as an empty line."""
-    rng = np.random.default_rng(3)
-    nbest = synthetic_nbest(SyntheticOptions(sentences=12, hyps=8, features=4), seed=5)
-    nbest = nbest.with_quality("comet", rng.random(nbest.n_hyps))
-    metric, frozen = metric_of(name, nbest), Groups(tuple((n, {"freeze": True}) for n in ("RelFreq", "PhraseCount")))
-    angles = np.linspace(0, 2 * np.pi, 3001)[:, None]
-    score = np.cos(angles) * nbest.global_column("LexWeight") + np.sin(angles) * nbest.global_column("LM0")
-    chosen = score.reshape(3001, 12, 8).argmax(axis=2) + nbest.hyp_ptr[:-1]
-    best = metric.points * metric.sign * metric.higher(metric.score(metric.rows(nbest)[chosen].sum(axis=1))).max()
-    model = Mert(restarts=10).fit(nbest, None, Run(gain=name, groups=frozen))
-    assert metric.sign * model.history[-1]["dev"] >= metric.sign * best - 1e-9
-    holed = attach(replace(nbest, ids=np.delete(np.arange(13), 4)), source=["x"] * 13, refs=[["a b"] * 13], name="holed")
-    assert np.isfinite(QUICK.fit(holed, None, Run(gain=name, groups=frozen)).history[-1]["dev"])

@@ -239,14 +239,6 @@ def test_sparse_and_dense_storage_give_the_same_weights():
     assert b == pytest.approx(a, rel=1e-12, abs=1e-13)
 
 
-def test_recovers_planted_weights():
-    nbest, truth = planted_lists()
-    model = Mira(epochs=10).fit(nbest)
-    w = vector(nbest, model)
-    assert w @ truth / np.sqrt(w @ w * (truth @ truth)) > 0.97
-    assert model.history[-1]["dev"] > Mira(epochs=1, c=1e-9).fit(nbest).history[0]["dev"] - 1
-
-
 # -- strategies -----------------------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from test_mira import GROUPS, factors, matrix, planted_lists, random_lists, some_init, vector
+from test_mira import GROUPS, factors, matrix, random_lists, some_init, vector
 
 from boostfeat.metrics.bleu import sentence_bleu
 from boostfeat.tuners.base import Features, Groups, Run
@@ -86,9 +86,3 @@ def test_no_cost_and_an_overwhelming_pull_leave_the_start_as_it_is():
     assert free.weights == run.init
     assert free.history[0]["note"] == "no list asked for a step"
     assert Rampion(epochs=2, c=1e9).fit(nbest, None, run).weights == run.init
-
-
-def test_recovers_planted_weights():
-    nbest, truth = planted_lists()
-    w = vector(nbest, Rampion(eta=1e-3).fit(nbest))
-    assert w @ truth / np.sqrt(w @ w * (truth @ truth)) > 0.95

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from synthetic import SyntheticOptions, synthetic_nbest
-from test_mira import container, random_lists, random_stats
+from test_mira import container, planted_lists, random_lists, random_stats
 
 from boostfeat.core.errors import InputError
 from boostfeat.lists.choices import Scorer, best_choice
@@ -18,9 +18,10 @@ from boostfeat.lists.nbest import strings
 from boostfeat.model.model import Model
 from boostfeat.tuners import TUNERS, tuner_class
 from boostfeat.tuners.base import EpochLog, Features, Groups, Run, decoder_weights, feature_warnings, step_factors
+from boostfeat.tuners.kbmira import Kbmira
 from boostfeat.tuners.mira import Mira
-
-# -- options ------------------------------------------------------------------------------------------------------------
+from boostfeat.tuners.pro import Pro
+from boostfeat.tuners.rampion import Rampion
 
 # -- features and groups --------------------------------------------------------------------------------------------------
 
@@ -157,6 +158,17 @@ def test_a_held_out_list_may_lack_features_where_that_is_wanted():
     known = dict(zip(features.names, w, strict=True))
     scores = Features.of(held_out).scores(np.array([known[n] for n in ("f0", "f1", "s0")]))
     assert log.record(1, w)["select"] == Scorer(held_out).score(best_choice(held_out, scores), "bleu").score
+
+
+@pytest.mark.parametrize(
+    ("tuner", "least"),
+    [(Mira(epochs=10), 0.97), (Kbmira(epochs=20), 0.95), (Rampion(eta=1e-3), 0.95), (Pro(), 0.98)],
+    ids=["mira", "kbmira", "rampion", "pro"],
+)
+def test_planted_weights_are_recovered(tuner, least):
+    nbest, truth = planted_lists()
+    w = Features.of(nbest).vector(tuner.fit(nbest).weights)
+    assert w @ truth / np.sqrt(w @ w * (truth @ truth)) > least
 
 
 # -- warnings -------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from boostfeat.boosting.boost import boost
 from boostfeat.boosting.boost_options import BoostOptions, recipe
 from boostfeat.cli.learning_commands import make_tuner
 from boostfeat.core.errors import InputError
-from boostfeat.core.options import typed
 from boostfeat.formats import write
 from boostfeat.lists.choices import Scorer, decoder_choice
 from boostfeat.lists.merging import merge
@@ -49,7 +48,6 @@ from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import Tree
 from boostfeat.tuners import TUNERS
 from boostfeat.tuners.base import Run
-from boostfeat.tuners.tuner_options import ProOptions
 
 SIZES = SyntheticOptions(sentences=30, hyps=50, features=5)
 START = Model({"RelFreq": 0.2, "LexWeight": 0.3, "LM0": 0.5})
@@ -220,12 +218,6 @@ def test_lists_that_are_learnt_from(pools, tmp_path, accumulate, expected):
     assert seen[2] == merge(lists)
 
 
-def test_decoded_gains_are_of_the_decoders_first(pools):
-    nbest = PoolDecoder(pools).decode(START, corpora_of(pools)[0], None)
-    first = nbest.hyp_ptr[:-1]
-    assert decoded_gains(nbest, "chrf")["bleu"] == Scorer(nbest).score(first, "bleu").score
-
-
 def row(k: int, select: float, change: float = 1.0, new: int = 1) -> dict[str, Any]:
     return {
         "iteration": k,
@@ -333,29 +325,6 @@ def test_rescaling_is_exact_and_near_the_start():
     assert scale_to(Model({"a": -3.0}), Model({"a": 1.0})) == 0.25  # log2 of 1/3 is -1.58
     assert scale_to(Model({"a": 1.0}), Model({"a": 3.0, "b": 3.0})) == 8  # 6 is nearer to 8 than to 4, by its logarithm
     assert scale_to(Model({"a": 1, "UnknownWordPenalty0": 64}), Model({"a": 4, "UnknownWordPenalty0": 1})) == 4
-
-
-def test_options_by_name():
-    """Types are those that the fields declare, of nested options too."""
-    given = ["rounds=7", "max-leaves=4", "leaves=linear", "pairs=9", "l2=0.5", "context=yes", "tree_features=a, b"]
-    expected = {
-        "rounds": 7,
-        "max_leaves": 4,
-        "leaves": "linear",
-        "keep": 9,
-        "l2": 0.5,
-        "context": True,
-        "tree_features": ("a", "b"),
-    }
-    assert typed(BoostOptions, given) == expected
-    assert typed(ProOptions, ["draws=none"]) == {"draws": None}
-    for name, text, message in (
-        ("nosuch", "1", "there is no such setting"),
-        ("rounds", "x", "rounds: expected 0 or more"),
-        ("context", "2", "expected yes or no"),
-    ):
-        with pytest.raises(InputError, match=message):
-            typed(BoostOptions, [f"{name}={text}"])
 
 
 # -- any command --------------------------------------------------------------------------------------------------------

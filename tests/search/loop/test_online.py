@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from dataclasses import replace
-from functools import partial
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +13,12 @@ from toy_systems import START, write_known_system
 from boostfeat.core.errors import InputError
 from boostfeat.lists.choices import first_choice
 from boostfeat.lists.store import read_store
-from boostfeat.metrics.metric import metric_of
 from boostfeat.model.model import Model
 from boostfeat.search.loop.decoders import DecodingPlace
 from boostfeat.search.loop.driver import LoopOptions, run_loop
-from boostfeat.search.loop.online import Fresh, OnlineLearner, State, adagrad_epoch, batch_gradient, seen_in
+from boostfeat.search.loop.online import Fresh, OnlineLearner
 from boostfeat.trees.tree import Tree
-from boostfeat.tuners.adaptive import Adagrad, Weights
+from boostfeat.tuners.adaptive import Adagrad
 from boostfeat.tuners.base import Groups
 from boostfeat.tuners.mira import Mira, RelativeMargin
 
@@ -74,33 +69,6 @@ def test_trees_are_scored_in_search(boostfeat, system, tmp_path):
     nbest = read_store(tmp_path / "run" / "iteration-01" / "dev.nbest")
     assert "count.log" in nbest.unit_names
     np.testing.assert_allclose(nbest.score, model.decision_function(nbest), atol=1e-6)  # the issue's tolerance
-
-
-@pytest.mark.slow
-def test_the_decode_command_in_the_loop_is_the_reference_decoder(boostfeat, system, tmp_path):
-    """Twin: through files and processes, with a model that has trees from the first iteration on, to the same bytes."""
-    tables = [
-        *("--phrase-table", system / "pt", "--lm", system / "lm.arpa", "--set", "distortion-limit=2"),
-        *("--set", "extra=count.log"),
-    ]
-    words = [
-        *(sys.executable, "-m", "boostfeat", "decode", "{input}", "-m", "{model}", "--nbest", "{size}"),
-        *("--nbest-output", "{nbest}"),
-    ]
-    command = shlex.join(map(str, [*words, *tables, "-q"]))
-    learn = [
-        *("--method", "induce", "--set", "recipe=paper", "--set", "rounds=1", "--set", "min-occurrences=5"),
-        *("--max-iterations", 1, "-q"),
-    ]
-    start = ["loop", system / "dev.src", "-r", system / "dev.ref", "--init", system / "start.json", "--nbest", 20, *learn]
-    for name, how in (("a", ["--decoder", command]), ("b", tables)):
-        code, _, err = boostfeat(*start, *how, "-o", tmp_path / name)
-        assert code == 0, err
-    model = Model.load(tmp_path / "a" / "model.json")
-    assert len(model.trees) == 1
-    assert (tmp_path / "a" / "model.json").read_bytes() == (tmp_path / "b" / "model.json").read_bytes()
-    lists = [read_store(tmp_path / name / "iteration-01" / "dev.nbest") for name in ("a", "b")]
-    assert lists[0].text.equals(lists[1].text)
 
 
 def test_a_list_of_the_loop_is_what_the_decoder_says(decoder, corpora, tmp_path):
@@ -191,52 +159,6 @@ def test_online_runs_keep_their_curves(decoder, corpora, tmp_path, tuner):
         assert row["spread_sd"] >= 0
         assert 0 <= row["dev"] <= 100
         assert not isinstance(tuner, Adagrad) or row["loss"] > 0  # the mean over pairs
-
-
-def test_what_passes_by_is_of_the_best_the_oracle_and_the_lowest(dev):
-    """By hand, list by list; of one hypothesis there is no spread."""
-    whole = dev[:3].hyp_ptr
-    nbest = dev[:3].take_hyps(np.arange(whole[2] + 1), np.append(whole[:3], whole[2] + 1))
-    metric = metric_of("bleu")
-    scores, gains = np.random.default_rng(1).normal(size=(2, nbest.n_hyps))
-    seen = seen_in(nbest, scores, gains, metric)
-    lists = [slice(a, b) for a, b in pairwise(nbest.hyp_ptr.tolist())]
-    spread = [scores[at][gains[at].argmax()] - scores[at].min() for at in lists[:2]]
-    assert seen.spread == pytest.approx(spread)
-    best, oracle = (np.array([at.start + of[at].argmax() for at in lists]) for of in (scores, gains))
-    for sums, chosen in zip(seen.sums, (best, oracle, best), strict=True):
-        assert (sums == metric.rows(nbest, chosen).sum(axis=0)).all()
-
-
-def naive_stale(tuner: Adagrad, fresh: Fresh, unit, n_batches, order, seed, n):
-    """[G13] Algorithm 2 in plain sequence: the gradient of batch t at the weights after t - n steps."""
-    weights = Weights(fresh.vector() * unit, rate=np.full(len(unit), tuner.dense_eta), l1=np.full(len(unit), tuner.l1), root=True)
-    history, gradients = [weights.settled() / unit], []
-    for t in range(n_batches):
-        at = max(0, t - n + 1)  # steps applied before batch t is given out
-        while len(history) <= at:
-            g = gradients[len(history) - 1]
-            weights.step(g.active, g.values)
-            history.append(weights.settled() / unit)
-        sentences = order[t * tuner.batch : (t + 1) * tuner.batch]
-        gradients.append(batch_gradient(tuner, fresh, history[at], unit, sentences, (seed, 1, t)))
-    while len(history) <= n_batches:
-        g = gradients[len(history) - 1]
-        weights.step(g.active, g.values)
-        history.append(weights.settled() / unit)
-    return history[-1]
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 7])
-def test_staleness_is_the_schedule_and_not_the_timing(decoder, corpora, n):
-    tuner, fresh = Adagrad(batch=3, draws=200, workers=n), Fresh(decoder, corpora[0], START)
-    state = State.new(fresh.vector(), len(corpora[0].source))
-
-    ones = np.ones(len(fresh.names))
-    adagrad_epoch(tuner, fresh, partial(batch_gradient, tuner, fresh), state, ones, tuner.l1 * ones, epoch=1, seed=9)
-    order = np.random.default_rng([9, 1]).permutation(len(state.rows))
-    expected = naive_stale(tuner, fresh, state.unit, 4, order, 9, n)
-    np.testing.assert_array_equal(state.w, expected)
 
 
 class Spoilt(OnlineLearner):
