@@ -7,9 +7,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-from .errors import plain
-
-LONGEST = 300  # characters of a text; what is longer is cut in its middle
+from .errors import LONGEST, plain
 
 
 def shown(text: str, limit: int = LONGEST) -> str:

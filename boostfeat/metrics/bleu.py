@@ -29,15 +29,16 @@ ZERO, MOST = np.int64(0), np.int64(ORDER)  # literals would have kernels compile
 
 
 @kernel
-def fill_row(trie, lengths, ids, begin, end, matches, row):  # type: ignore[no-untyped-def]
-    """OUT row[6] of ids[begin:end] against references of these lengths; ``matches`` [1, 4] is for work."""
-    matches[:] = 0
+def fill_row(trie, ref_ptr, ids, begin, end, matches, row):  # type: ignore[no-untyped-def]
+    """OUT row[6] of ids[begin:end] against references of these offsets; ``matches`` [1, 4] is for work."""
+    for k in range(ORDER):  # as a slice it would take longer to compile
+        matches[0, k] = 0
     match_ngrams(ids, begin, end, ZERO, MOST, *trie, ZERO, matches)
     for k in range(ORDER):
         row[k] = matches[0, k]
-    n = end - begin
-    closest = lengths[0]
-    for length in lengths:
+    n, closest = end - begin, ref_ptr[1] - ref_ptr[0]
+    for r in range(1, len(ref_ptr) - 1):
+        length = ref_ptr[r + 1] - ref_ptr[r]
         d, best = abs(length - n), abs(closest - n)
         if d < best or (d == best and length < closest):
             closest = length
@@ -52,7 +53,7 @@ def _fill_stats(hyp_ptr, ptr, ids, ref_ptr, ref_sym_ptr, ref_ids, n_types, out):
         own_ptr = ref_sym_ptr[ref_ptr[s] : ref_ptr[s + 1] + 1]
         trie = clipped_trie(own_ptr, ref_ids, n_types[s], MOST, room)
         for h in range(hyp_ptr[s], hyp_ptr[s + 1]):
-            fill_row(trie, np.diff(own_ptr), ids, ptr[h], ptr[h + 1], matches, out[h])
+            fill_row(trie, own_ptr, ids, ptr[h], ptr[h + 1], matches, out[h])
 
 
 def bleu_stats(texts: Texts, *, threads: int = 1) -> I32:

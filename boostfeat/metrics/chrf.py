@@ -84,7 +84,9 @@ def _fill_chrf(  # type: ignore[no-untyped-def]
                 n_nodes = count_ngrams(w_ref, begin, end, root, word_order, keys, nodes, n_nodes, r, counts)
         matches = np.empty((r1 - r0, chars + word_order), np.int64)
         for h in range(hyp_ptr[s], hyp_ptr[s + 1]):
-            matches[:] = 0
+            for r in range(r1 - r0):
+                for k in range(chars + word_order):
+                    matches[r, k] = 0
             begin, end, w_begin, w_end = c_ptr[h], c_ptr[h + 1], w_ptr[h], w_ptr[h + 1]
             match_ngrams(c_ids, begin, end, no_root, chars, *trie, no_root, matches)
             if word_order:

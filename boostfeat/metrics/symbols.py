@@ -20,11 +20,12 @@ from ..core.arrays import I32, I64, Array, block_ptr, in_threads
 from ..core.kernels import kernel
 from ..core.text import Strings, string_buffers
 
-# What a symbol is:
-WORDS = 0  # what str.split gives
-SEPARATED = 1  # the same, with punctuation at the end or else at the beginning of a word split off (chrF++)
-CHARACTERS = 2  # code points of the text, white space at both ends left out
-LETTERS = 3  # code points that are no white space
+# What a symbol is, (spaces, separated): compiled kernels leave out what None says is not asked for
+Kind = tuple[bool | None, bool | None]
+WORDS: Kind = None, None  # what str.split gives
+SEPARATED: Kind = None, True  # the same, with punctuation at the end or else at the beginning of a word split off (chrF++)
+CHARACTERS: Kind = True, None  # code points of the text, white space at both ends left out
+LETTERS: Kind = False, None  # code points that are no white space
 
 
 class Texts(NamedTuple):
@@ -204,17 +205,19 @@ def _separate_punctuation(text, n, starts, ends, hashes):  # type: ignore[no-unt
 
 
 @kernel
-def _split(text, begin, end, kind, starts, ends, hashes):  # type: ignore[no-untyped-def]
+def _split(text, begin, end, spaces, separated, starts, ends, hashes):  # type: ignore[no-untyped-def]
     """Symbols of text[begin:end] into OUT starts, ends, hashes; returns their number."""
-    if kind in (CHARACTERS, LETTERS):
-        return _split_characters(text, begin, end, kind == CHARACTERS, starts, ends, hashes)
+    if spaces is not None:
+        return _split_characters(text, begin, end, spaces, starts, ends, hashes)
     n = split_tokens(text, begin, end, starts, ends, hashes)
-    return _separate_punctuation(text, n, starts, ends, hashes) if kind == SEPARATED else n
+    if separated is not None:
+        return _separate_punctuation(text, n, starts, ends, hashes)
+    return n
 
 
 @kernel
 def _number(  # type: ignore[no-untyped-def]
-    hyp_ptr, text_ptr, text, ref_ptr, ref_text_ptr, ref, kind, ptr, ids, ref_sym_ptr, ref_ids, n_types
+    hyp_ptr, text_ptr, text, ref_ptr, ref_text_ptr, ref, spaces, separated, ptr, ids, ref_sym_ptr, ref_ids, n_types
 ):
     """IN hyp_ptr[S+1], text_ptr[H+1], text, ref_ptr[S+1], ref_text_ptr[N+1], ref; OUT the rest of Symbols.
 
@@ -232,7 +235,7 @@ def _number(  # type: ignore[no-untyped-def]
         n_known = 0
         for r in range(ref_ptr[s], ref_ptr[s + 1]):
             place = ref_sym_ptr[r]
-            n = _split(ref, ref_text_ptr[r], ref_text_ptr[r + 1], kind, starts, ends, hashes)
+            n = _split(ref, ref_text_ptr[r], ref_text_ptr[r + 1], spaces, separated, starts, ends, hashes)
             for i in range(n):
                 t, slot = token_id(ref, starts[i], ends[i], hashes[i], ref, *types)
                 if t < 0:
@@ -244,13 +247,13 @@ def _number(  # type: ignore[no-untyped-def]
             ref_sym_ptr[r + 1] = place + n
         n_types[s] = n_known
         for h in range(hyp_ptr[s], hyp_ptr[s + 1]):
-            n = _split(text, text_ptr[h], text_ptr[h + 1], kind, starts, ends, hashes)
+            n = _split(text, text_ptr[h], text_ptr[h + 1], spaces, separated, starts, ends, hashes)
             for i in range(n):
                 ids[ptr[h] + i] = token_id(text, starts[i], ends[i], hashes[i], ref, *types)[0]
             ptr[h + 1] = ptr[h] + n
 
 
-def number_symbols(texts: Texts, kind: int) -> Symbols:
+def number_symbols(texts: Texts, kind: Kind) -> Symbols:
     """Symbols of hypotheses and references."""
     hyp_ptr, ref_ptr = np.array(texts.hyp_ptr), np.array(texts.ref_ptr)  # read-only ones would be compiled for once more
     text_ptr, hyp_bytes = string_buffers(texts.text)
@@ -265,13 +268,13 @@ def number_symbols(texts: Texts, kind: int) -> Symbols:
         n_types=np.empty(len(hyp_ptr) - 1, np.int64),
     )
     _number(
-        *(hyp_ptr, text_ptr, hyp_bytes, ref_ptr, ref_text_ptr, ref_bytes, kind),
+        *(hyp_ptr, text_ptr, hyp_bytes, ref_ptr, ref_text_ptr, ref_bytes, *kind),
         *(symbols.ptr, symbols.ids, symbols.ref_sym_ptr, symbols.ref_ids, symbols.n_types),
     )
     return symbols
 
 
-def fill_rows(fill: Callable[..., None], out: Array, texts: Texts, kinds: Sequence[int], threads: int = 1) -> Array:
+def fill_rows(fill: Callable[..., None], out: Array, texts: Texts, kinds: Sequence[Kind], threads: int = 1) -> Array:
     """OUT out[H, ...], by fill(rows of some hypotheses, Symbols of each kind) on fixed blocks of sentences.
 
     Kernels run in threads; the result does not depend on their number.

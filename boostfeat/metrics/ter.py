@@ -162,41 +162,41 @@ def _edits(hyp, n, ref, m, head, after, equal, room):  # type: ignore[no-untyped
             moved[i] = hyp[i]
         best, best_length, best_start, best_target = distance, zero, zero, zero
         for start in range(n):
-            at = head[hyp[start]] if hyp[start] >= 0 else -1
-            while at >= 0 and at <= start + FARTHEST_SHIFT:
-                most = min(LONGEST_SHIFT, min(n - start, m - at)) if at >= start - FARTHEST_SHIFT else 0
+            place = head[hyp[start]] if hyp[start] >= 0 else -1
+            while place >= 0 and place <= start + FARTHEST_SHIFT:
+                most = min(LONGEST_SHIFT, min(n - start, m - place)) if place >= start - FARTHEST_SHIFT else 0
                 wrong_here = wrong_there = False
                 length = zero
-                while length < most and hyp[start + length] == ref[at + length]:
+                while length < most and hyp[start + length] == ref[place + length]:
                     wrong_here |= hyp_wrong[start + length]
-                    wrong_there |= ref_wrong[at + length]
+                    wrong_there |= ref_wrong[place + length]
                     length += 1
-                    if not (wrong_here and wrong_there) or start <= align[at] < start + length:
+                    if not (wrong_here and wrong_there) or start <= align[place] < start + length:
                         continue
                     before = zero - 1
-                    for k in range(at - 1, at + length):
+                    for k in range(place - 1, place + length):
                         target = align[k] + 1 if k >= 0 else zero
                         if target == before:
                             continue
                         before = target
                         tried += 1
                         a, b = _shift(hyp, n, start, length, target, moved)
-                        # in the beam, the distance is no less than this, which is quickly found
-                        found = edit_distance(moved, zero, n, m, equal, plus, minus) if m <= _SHORT else zero
-                        if found <= best and found < distance:
-                            found = _distance(moved, a, n, ref, m, low, high, stride, forward, cells)
+                        # in the beam, the distance is no less than this, which is quickly edits
+                        edits = edit_distance(moved, zero, n, m, equal, plus, minus) if m <= _SHORT else zero
+                        if edits <= best and edits < distance:
+                            edits = _distance(moved, a, n, ref, m, low, high, stride, forward, cells)
                         for i in range(a, b):
                             moved[i] = hyp[i]
-                        if found > best or found == distance:
+                        if edits > best or edits == distance:
                             continue
-                        better = found < best or length > best_length
+                        better = edits < best or length > best_length
                         if not better and length == best_length:
                             better = start < best_start or (start == best_start and target < best_target)
                         if better:
-                            best, best_length, best_start, best_target = found, length, start, target
+                            best, best_length, best_start, best_target = edits, length, start, target
                     if tried >= MOST_SHIFTS:
                         return shifts + distance
-                at = after[at]
+                place = after[place]
         if best == distance:
             return shifts + distance
         first, last = _shift(hyp, n, best_start, best_length, best_target, moved)

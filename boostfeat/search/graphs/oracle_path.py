@@ -45,19 +45,18 @@ SIZE, BEAM, ROUNDS = 100, 8, 3  # of the k-best list to start from, of what a no
 
 
 class Matcher(NamedTuple):
-    """The n-grams of references, as in BLEU, and the lengths of these."""
+    """The n-grams of references, as in BLEU, and the offsets of these."""
 
     trie: NgramTrie
-    lengths: I64  # [references]
+    ptr: I64  # [references + 1]
 
 
 def matcher(refs: Sequence[str], longest: int) -> tuple[Matcher, dict[str, int]]:
     """The n-grams of references, to match strings of at most so many words with, and the numbers of their words."""
     words: dict[str, int] = {}
     tokens = [[words.setdefault(w, len(words)) for w in split_words(ref)] for ref in refs]
-    lengths = np.array(list(map(len, tokens)), np.int64)
-    ids = np.array(list(chain(*tokens)), np.int32)
-    return Matcher(clipped_trie(offsets(lengths), ids, len(words), ORDER, ORDER * longest), lengths), words
+    ptr, ids = offsets(np.array(list(map(len, tokens)), np.int64)), np.array(list(chain(*tokens)), np.int32)
+    return Matcher(clipped_trie(ptr, ids, len(words), ORDER, ORDER * longest), ptr), words
 
 
 @kernel
@@ -65,7 +64,7 @@ def _fill_stats(m, ptr, tokens, out):  # type: ignore[no-untyped-def]
     """BLEU statistics of strings of reference words (-1: of none): OUT out[K, 6]; see boostfeat.metrics.bleu."""
     matches = np.empty((1, ORDER), np.int64)
     for k in range(len(out)):
-        fill_row(m.trie, m.lengths, tokens, ptr[k], ptr[k + 1], matches, out[k])
+        fill_row(m.trie, m.ptr, tokens, ptr[k], ptr[k + 1], matches, out[k])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -142,7 +141,7 @@ def find_oracles(shape, goal, longest, types, m, theta, beam):  # type: ignore[n
             while going:
                 parts = first[tails] + ranks
                 n = _write_yield(shape, types, e, token_ptr, tokens, parts, text)
-                fill_row(m.trie, m.lengths, text, np.int64(0), n, matches, row)
+                fill_row(m.trie, m.ptr, text, np.int64(0), n, matches, row)
                 gain, key = theta[ORDER] * n, _MIX
                 for k in range(ORDER):
                     gain += theta[k] * row[k]
