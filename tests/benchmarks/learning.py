@@ -56,9 +56,7 @@ def draw(tables: list[str], path: str) -> None:
     for k, axes in enumerate(figure.subplots(1, len(PARTS), sharey=True)):
         for j, hyps in enumerate(np.unique(rows[:, 1])):
             n, _, *gains = rows[rows[:, 1] == hyps].T
-            axes.errorbar(
-                n * 1.04**j, gains[2 * k], gains[2 * k + 1], label=f"lists of {hyps:.0f}", marker="o", markersize=4, capsize=3
-            )
+            axes.errorbar(n * 1.04**j, gains[2 * k], gains[2 * k + 1], label=f"lists of {hyps:.0f}", fmt=".-", capsize=3)
         axes.axhline(0, color="grey", linewidth=1)
         axes.set(title=PARTS[k], xlabel="sentences", xscale="log")
         axes.set_xticks(SENTENCES, [f"{n:,}" for n in SENTENCES])
