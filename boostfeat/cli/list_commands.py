@@ -1,23 +1,15 @@
-"""Commands on lists: import, info, convert, join, featurize, templates."""
+"""Commands on lists: import, info, convert, join."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from ..boosting.local import first_gradient
 from ..core.errors import InputError, counted
-from ..core.files import is_folder_name, is_special, is_writable_target, new_folder, open_output
+from ..core.files import is_folder_name, open_output
 from ..core.options import REQUIRED, argument, option
-from ..core.overwriting import PLAN
-from ..features import SETS, TEMPLATES, FeaturePlan, Posterior, feature_groups
-from ..features.feature_maker import FeatureMaker
-from ..features.plan import parse_products
-from ..features.registry import GIVEN, STATES
-from ..features.resources import ResourceFiles
+from ..features import feature_groups
 from ..formats import write
 from ..formats.importing import Corpus, import_corpus, import_parts, of_table, read_other, read_tokens
 from ..formats.moses.ini import read_weights
@@ -25,7 +17,6 @@ from ..lists.absent import HELP as ABSENT
 from ..lists.absent import WAYS
 from ..lists.build import UNITS, ReadOptions
 from ..lists.choices import Scorer, first_choice, mean_score, oracle_choice
-from ..lists.forks import in_forks
 from ..lists.joining import join_column, join_list, join_tokens
 from ..lists.nbest import NBest
 from ..lists.pieces import SUBWORDS
@@ -36,9 +27,8 @@ from ..metrics.metric import figure, shown, tokenizer
 from ..model.model import Model
 from ..search.graphs.graph_files import is_graph
 from ..search.loop.decoders import read_start
-from .checked_inputs import LIST, ListFlags, OutputFlags, check_model, feature_maker, refuse_unused, say_unwritten
-from .console import FILES, Common, laid_out, table, terminal_width
-from .outputs import check_kind
+from .checked_inputs import LIST, OutputFlags, say_unwritten
+from .console import FILES, Common, table
 from .search_commands import MANY, core_names, show_graphs
 
 LINES, TABLES, NEURAL, GRAPHS = (
@@ -344,178 +334,3 @@ def _feature_rows(nbest: NBest) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------------------------------------------------------------
 # Features
 # ---------------------------------------------------------------------------------------------------------------------
-
-TAUGHT = ("clusters_src", "clusters_tgt")  # files that a plan holds
-
-
-@dataclass(frozen=True, kw_only=True)
-class FeaturizeFlags(ListFlags, OutputFlags):
-    """Flags of ``featurize``."""
-
-    store: str = argument(*LIST)
-    output: str = option(REQUIRED, "Store to write", short="o", metavar="FILE", group=FILES)
-    templates: str | None = option(
-        None,
-        "base, large, sparse, neighbours, consensus, words or names of templates, joined by + or commas; or FILE.toml. "
-        "'boostfeat templates' lists them",
-        metavar="NAMES",
-    )
-    plan: str | None = option(
-        None, "Plan of the dev list, for the same columns; without it, the list makes its own", metavar="FILE", group=FILES
-    )
-    model: str | None = option(
-        None,
-        "Model whose scores weigh consensus (default: the decoder's scores)",
-        short="m",
-        metavar="MODEL",
-        group=FILES,
-        without="plan",
-    )
-    scale: float | None = option(
-        None, "Scale of these scores in the softmax (default: chosen by the references)", above=0, without="plan"
-    )
-    products: str | None = option(None, "Add the K best products of dense features", metavar="top:K", without="plan")
-    min_count: int | None = option(None, "Minimum number of sentences with a sparse feature [2]", least=1, without="plan")
-    hash_bits: int | None = option(
-        None, "Hash sparse names of each template into 2^N (default: keep them)", least=1, most=30, flag="hash", without="plan"
-    )
-    allow_missing: bool = option(False, "Let features of the model that the list lacks count as 0", group=FILES, needs="model")
-    files: ResourceFiles = field(default_factory=ResourceFiles)
-
-
-def featurize(o: FeaturizeFlags) -> None:
-    """Add features computed from what the list carries: phrases, alignments, spans, neighbours.
-
-    On a dev list, what was learned is written beside the output (OUT.plan.json); give it with --plan for select and test.
-
-    \b
-    Example:
-      boostfeat featurize dev.nbest --templates large -o dev.large.nbest
-      boostfeat featurize test.nbest --plan dev.large.plan.json \\
-        -o test.large.nbest
-      boostfeat featurize dev.nbest --templates large+consensus \\
-        --model pro.json -o dev.cons.nbest
-    """
-    if o.output == "-":
-        raise InputError("-o: expected a file name, found '-'; name a store to write")
-    if is_folder_name(o.output):
-        _featurize_parts(o)
-        return
-    with feature_maker(o, o.files, seed=o.seed, threads=o.threads) as maker:
-        frozen = _frozen(o) if o.plan else None
-        nbest = read_store(o.store)
-        if frozen and o.templates:
-            _check_repeated(o.templates, frozen, str(o.plan), maker, nbest)
-        if o.model:
-            check_model(o, Model.load(o.model), nbest, o.store)
-        plan = None if frozen or is_special(o.output) else str(Path(o.output).with_suffix("")) + ".plan.json"
-        if frozen:
-            refuse_unused(maker, frozen)
-            out = maker.apply(nbest, frozen, to=o.output)
-        else:
-            out = _learn(o, nbest, maker, plan)
-    groups = feature_groups(out)
-    result: dict[str, Any] = {
-        "unit_features": len(out.unit_names),
-        "hypothesis_features": len(out.extra_names),
-        "sparse_features": len(out.sparse_names),
-        "distinct_units": out.n_units,
-        "groups": [vars(g) for g in groups],
-        "plan": o.plan or plan,
-        "output": o.output,
-        "seconds": o.seconds,
-    }
-    o.emit(result, group_table(groups))
-    o.say(
-        f"{nbest.n_units:,} -> {counted(out.n_units, 'distinct unit')}, {len(out.global_names)} dense and "
-        f"{len(out.sparse_names):,} "
-        f"sparse features -> {o.output} in {o.seconds:.1f} s" + (f"; learned: {plan}" if plan else "")
-    )
-
-
-def _featurize_parts(o: FeaturizeFlags) -> None:
-    """Compute the features of a plan on the parts of a list, side by side."""
-    files = parts_of(o.store)
-    if not files or not o.plan or o.templates:
-        raise InputError(f"-o {o.output}: parts are made one by one from those of a folder, with --plan FILE and no --templates")
-    plan = _frozen(o)
-    with new_folder(o.output) as place:
-
-        def compute(file: Path) -> tuple[int, list[str]]:
-            said: list[str] = []
-            maker = FeatureMaker(o.files, seed=o.seed, say=said.append)
-            refuse_unused(maker, plan)
-            return maker.apply(read_store(file), plan, to=place / file.name, where=file.name).n_hyps, said
-
-        told = in_forks(compute, files, o.threads)
-    for line in dict.fromkeys(line for _, lines in told for line in lines):
-        o.say(line)
-    o.emit_json({"parts": len(told), "hypotheses": sum(n for n, _ in told), "output": o.output, "seconds": o.seconds})
-    o.say(f"{counted(len(told), 'part')}, {counted(sum(n for n, _ in told), 'hypothesis')} -> {o.output} in {o.seconds:.1f} s")
-
-
-def _learn(o: FeaturizeFlags, nbest: NBest, maker: FeatureMaker, plan_file: str | None) -> NBest:
-    """Return the list with features that it teaches itself; what it taught is written to ``plan_file``."""
-    if plan_file:
-        is_writable_target(plan_file)
-        if not o.force:
-            check_kind(plan_file, PLAN)
-    k = parse_products(o.products) if o.products else 0
-    plan = maker.plan(o.templates or "large", min_count=o.min_count, hash_bits=o.hash_bits or 0, products=k)
-    refuse_unused(maker, plan)
-    gradient = partial(first_gradient, seed=o.seed, threads=o.threads)
-
-    def keep(learnt: FeaturePlan) -> None:  # as the store appears: both are there, or none
-        if plan_file:
-            learnt.save(plan_file)
-
-    # of a model only what it computes, for the plan to keep
-    model = replace(Model.load(o.model), config={}, history=()).to_json() if o.model else None
-    return maker.learn(nbest, plan, posterior=Posterior(o.scale, model), gradient_of=gradient, to=o.output, keep=keep)[0]
-
-
-def _frozen(o: FeaturizeFlags) -> FeaturePlan:
-    """Return the frozen plan, which has the clusters that it was learned with."""
-    for name in (name for name in TAUGHT if getattr(o.files, name)):
-        raise InputError(f"--set {name.replace('_', '-')}: --plan holds them; leave one of them out")
-    return FeaturePlan.load(str(o.plan))
-
-
-def _check_repeated(templates: str, frozen: FeaturePlan, plan_file: str, maker: FeatureMaker, nbest: NBest) -> None:
-    """--templates may repeat what the plan holds: of a set, what the list allows."""
-    registry, resources = maker.registry, maker.resources(nbest)
-
-    def names(plan: FeaturePlan) -> set[str]:
-        found = [e for e in plan.entries if e.name in registry and not set(registry[e.name].reads) & set(GIVEN)]
-        known = [e for e in found if not registry[e.name].bitext_teaches]  # sets have these with a bitext only
-        taught = {e.name: None if registry[e.name].crossed else e.options for e in known}  # references are not needed again
-        return {e.name for e in known if not (e.optional and registry[e.name].lacks(nbest, resources, taught[e.name]))}
-
-    if names(FeaturePlan.of(templates, registry)) != names(frozen):
-        has = ", ".join(e.name for e in frozen.entries) or "none"
-        raise InputError(f"--templates {templates}: expected those of {plan_file} ({has}), found others; leave it out")
-
-
-def templates(o: Common) -> None:
-    """List the feature templates: their sets, kind, and what a decoder must keep to compute them while it searches.
-
-    \b
-    Example:
-      boostfeat templates
-    """
-    found: list[dict[str, Any]] = [
-        {
-            "template": t.name,
-            "sets": [name for name, members in SETS.items() if t.name in members],
-            "kind": t.kind,
-            "state": list(t.state),
-            "reads": list(t.reads),
-            "summary": t.summary,
-        }
-        for t in TEMPLATES.values()
-    ]
-    about = [(t["summary"], t["kind"], ", ".join(t["sets"]), "state: " * bool(t["state"]) + ", ".join(t["state"])) for t in found]
-    lines = [[t["template"], f"{what} ({'; '.join(filter(None, more))})"] for t, (what, *more) in zip(found, about, strict=True)]
-    states = [["state", "a decoder must keep"], *([what, meaning] for what, meaning in STATES.items())]
-    text = "\n\n".join(laid_out(rows, terminal_width()) for rows in (lines, states))
-    o.emit({"templates": found, "states": STATES}, text)
