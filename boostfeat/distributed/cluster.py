@@ -37,7 +37,7 @@ U = TypeVar("U")
 
 
 class ClusterFits:
-    """Templates and fits of a run on workers: Cluster of features.featurizing and of boosting.selection.trials."""
+    """Templates and fits of a run on workers: features.featurizing.TemplateWorkers and boosting.selection.trials.Cluster."""
 
     def __init__(self, workers: Workers) -> None:
         self.workers = workers

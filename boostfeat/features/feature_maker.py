@@ -18,7 +18,7 @@ from ..lists.nbest import NBest
 from ..model.model import Model
 from .clusters import read_clusters
 from .expected_length import pairs_of
-from .featurizing import MOST_LINES, Cluster, featurize, featurize_runs, featurize_to, runs_of
+from .featurizing import MOST_LINES, TemplateWorkers, featurize, featurize_runs, featurize_to, runs_of
 from .known_words import MOST, doubts_about
 from .language_model import LanguageModel
 from .lexicon import Bitext
@@ -47,7 +47,7 @@ class FeatureMaker:
     threads: int = 1
     report: Callable[[str, int, int], None] | None = None  # template, done, of how many
     say: Callable[[str], None] = lambda line: None
-    cluster: Cluster | None = None  # that computes lists that its workers open
+    cluster: TemplateWorkers | None = None  # that computes lists that its workers open
 
     def __getstate__(self) -> dict[str, object]:
         """Another process says nothing, and reads its own files."""

@@ -50,7 +50,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-class Cluster(Protocol):
+class TemplateWorkers(Protocol):
     """Workers that templates are taught and computed on: distributed.cluster.ClusterFits is one."""
 
     def runs_of(self, nbest: NBest) -> int:
@@ -84,7 +84,7 @@ class Computing:
     report: Report | None = None
     gradient_of: Gradient | None = None
     left_out: Callable[[str], None] = lambda line: None
-    cluster: Cluster | None = None  # that computes a list that its workers open; None: this process
+    cluster: TemplateWorkers | None = None  # that computes a list that its workers open; None: this process
 
     def for_list(self, nbest: NBest) -> Computing:
         """Return the settings for a list: without the cluster where its workers lack the list, or a file that templates read."""

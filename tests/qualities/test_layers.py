@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "rerank": {"core", "metrics", "lists", "trees", "model", "formats", "features"},
     "boosting": {"core", "metrics", "lists", "trees", "model", "losses", "tuners", "features", "rerank"},
     "export": {"core", "lists", "trees", "model", "formats", "features", "rerank"},
-    "distributed": {"core", "metrics", "lists", "trees", "model", "losses", "tuners", "boosting"},
+    "distributed": {"core", "metrics", "lists", "trees", "model", "features", "losses", "tuners", "boosting"},
     "compare": {"core", "metrics", "lists", "trees", "model", "features", "losses", "tuners", "boosting"},
     "report": {"core", "metrics", "lists", "trees", "model", "features", "losses", "tuners", "boosting", "compare"},
 }
