@@ -40,13 +40,7 @@ class BoostOptions:
     patience: int = option(10, "Stop after N rounds without a better --select", least=0, group=TREES, rare=True, needs="select")
     gain: str = option("bleu", "Metric to learn: bleu, chrf, ter, wer or a quality column", group=PAIRS)
     metric: str = option("bleu-sbp", "Metric that chooses; default: bleu-sbp, or that of --gain", group=TREES)
-    rule: str = option(
-        "best",
-        "Number of trees kept: the best on held-out lists, or all",
-        choices=RULES,
-        group=TREES,
-        rare=True,
-    )
+    rule: str = option("best", "Number of trees kept: the best on held-out lists, or all", choices=RULES, group=TREES, rare=True)
     decide: str = option(
         "score",
         "Decision rule: score; auto: what gains most on held-out lists",

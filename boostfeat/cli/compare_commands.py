@@ -250,7 +250,7 @@ class ReportFlags(OutputFlags):
     )
     figures: str | None = option(None, "Write every figure as PDF and SVG into this folder", metavar="DIR", group=FILES)
     tex: str | None = option(None, "Write the table of results for LaTeX", metavar="FILE.tex", group=FILES)
-    columns: str | None = option(None, "Columns of --tex, separated by commas; default: all scores", metavar="NAMES", group=FILES)
+    columns: str | None = option(None, "Columns of --tex, separated by commas", metavar="NAMES", group=FILES)
     test: str | None = option(None, "The test list, if it is no longer where compare read it", metavar="LIST", group=FILES)
     files: ResourceFiles = field(default_factory=ResourceFiles)
 

@@ -455,7 +455,7 @@ def induce(o: InduceFlags) -> None:
         o.say(f"{o.output} is finished already: nothing to resume")
         return
     if held_out is None and dev.n_repeats:
-        o.say(f"{counted(dev.n_repeats, 'sentence')} of {len(dev):,} are there twice or more: folds keep copies together")
+        o.say(f"{counted(dev.n_repeats, 'sentence')} of {len(dev):,} occur more than once: folds keep copies together")
     with cluster_of(o, dev, held_out) as workers:
         model, features = _learned(o, dev, held_out, options, start, so_far, cluster_fits(workers))
     model.save(o.output)

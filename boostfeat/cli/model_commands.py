@@ -43,6 +43,8 @@ def augment(o: AugmentFlags) -> None:
     loaded = Model.load(o.model)
     nbest = with_features(o, read_store(o.store), loaded, o.files, where=o.store)
     check_model(o, replace(loaded, weights={}), nbest, o.store)  # its trees are applied
+    if not loaded.trees:
+        o.warn(f"{o.model} has no trees: the list gets no features")
     nbest = add_trees(nbest, loaded, leaves=o.each_leaf)
     write_store(nbest, o.output)
     names = list(leaf_names(loaded)) if o.each_leaf else [tree.name for tree in loaded.trees]

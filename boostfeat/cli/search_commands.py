@@ -187,11 +187,7 @@ class RescoreFlags(inputs.ListFlags, inputs.OutputFlags):
         None, "A model file; without it, the decoder's own scores (osgx, lattices)", short="m", metavar="MODEL", group=FILES
     )
     weights: Sequence[str] = option(
-        (),
-        "File of 'Name= value' or 'name value' lines, instead of -m; repeatable",
-        metavar="FILE",
-        group=FILES,
-        without="model",
+        (), "File of 'Name= value' or 'name value' lines, instead of -m; repeatable", metavar="FILE", group=FILES, without="model"
     )
     nbest: int = option(1, "Number of best paths of each graph", least=1)
     distinct: bool = option(True, "Count distinct strings, or derivations", flag="distinct/derivations")
@@ -207,10 +203,7 @@ class RescoreFlags(inputs.ListFlags, inputs.OutputFlags):
     )
     names: str | None = option(None, "osgx: names of the values in core=(...), or a moses.ini", metavar="A,B,...")
     plan: str | None = option(
-        None,
-        "Plan of featurize, to compute the model's template features on edges",
-        metavar="FILE",
-        needs=("model", "weights"),
+        None, "Plan of featurize, to compute the model's template features on edges", metavar="FILE", needs=("model", "weights")
     )
     graph_format: str = option("auto", "Format of the graphs; auto looks at the content")
     allow_edited: bool = option(False, "Accept a model that was edited", group=FILES, needs="model")

@@ -253,7 +253,7 @@ _TEX = str.maketrans(
 def latex_table(
     results: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), *, name: str = "results", signatures: Mapping[str, str]
 ) -> str:
-    """Return a table for \\input in a document with the package booktabs, by default of all scores.
+    """Return a table for \\input in a document with the package booktabs, by default of all scores but that on dev.
 
     The best of a column of scores is bold; marks on the scores of test lists are p-values against the baseline.
     """
@@ -263,7 +263,7 @@ def latex_table(
         raise InputError(f"--columns: expected names of columns ({', '.join(header)}), found {unknown[0]!r}")
     cells = {column: [row[c].translate(_TEX) for row in rows] for c, column in enumerate(header)}
     cells |= {column: _marked(cells[column], *scores[column]) for column in scores}
-    columns = columns or ["system", "features", *scores]
+    columns = columns or ["system", "features", *(column for column in scores if column != "dev")]
     lines = [[column.translate(_TEX) for column in columns], *zip(*(cells[column] for column in columns), strict=True)]
     top, *body = (" & ".join(line) + " \\\\" for line in lines)
     baseline = next((other for other in results[0]["against"] if other not in ("decoder", "global")), "") if results else ""

@@ -251,7 +251,7 @@ def test_sentences_that_repeat_are_told(boostfeat, stores, tmp_path):
     """With --select there are no folds that copies could tear apart."""
     twice = ["induce", stores / "dev", stores / "dev", "--recipe", "paper", "--rounds", 1, "-o", tmp_path / "m.json"]
     n = len(read_store(stores / "dev"))
-    told = f"boostfeat: {n} sentences of {2 * n} are there twice or more: folds keep copies together\n"
+    told = f"boostfeat: {n} sentences of {2 * n} occur more than once: folds keep copies together\n"
     assert [told in boostfeat(*twice, *more)[2] for more in ([], ["--select", stores / "select"])] == [True, False]
 
 

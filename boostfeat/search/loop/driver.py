@@ -42,20 +42,8 @@ class LoopOptions:
     """When the loop ends, what it learns from, and which iteration's model it gives."""
 
     max_iterations: int = option(10, "Maximum number of iterations of learning and decoding", least=1, group=ITERATIONS)
-    accumulate: int = option(
-        -1,
-        "Learn from the newest list and N before it; -1: all",
-        least=-1,
-        group=ITERATIONS,
-        rare=True,
-    )
-    min_weight_change: float = option(
-        1e-5,
-        "Stop when no weight's share changes by more",
-        least=0,
-        group=ITERATIONS,
-        rare=True,
-    )
+    accumulate: int = option(-1, "Learn from the newest list and N before it; -1: all", least=-1, group=ITERATIONS, rare=True)
+    min_weight_change: float = option(1e-5, "Stop when no weight's share changes by more", least=0, group=ITERATIONS, rare=True)
     patience: int = option(3, "Stop after N iterations without a better held-out score", least=1, group=ITERATIONS)
     gain: str = option("bleu", "Metric to learn: bleu, chrf, ter or wer", group=ITERATIONS)
     metric: str = option("", "Metric that chooses the iteration; default: bleu-sbp, or that of --gain", group=ITERATIONS)
