@@ -24,11 +24,10 @@ from ..lists.nbest import NBest, by_name, empty_strings
 from ..lists.quality import QUALITY, check_name, quality_values
 from ..model.decision import ranks
 from ..model.model import Model
-from ..model.units import UnitSpace
 from ..rerank.explanation import Explanation, explain, list_of
 from .boost_options import BoostOptions, recipe
 from .induce import induce
-from .record import score_of, tree_scores
+from .record import score_of, staged_scores
 
 RoundCallback = Callable[[int, Mapping[str, Any], Model], Any]
 
@@ -216,12 +215,8 @@ class BoostReranker(BaseEstimator):
         """The metric after 0, 1, 2, ... trees at their final weights, by the highest score, without scoring anything twice."""
         check_is_fitted(self)
         X = self._featurized(self._lists(X))  # noqa: N806
-        model, scorer, metric = self.model_, Scorer(X), self.model_.config["metric"]
-        space = UnitSpace.of(X, model.level)
-        scores = model.truncated(0).decision_function(X)
-        yield score_of(scorer, scores, metric)
-        for tree in model.trees:
-            scores += tree_scores(tree, space)
+        scorer, metric = Scorer(X), self.model_.config["metric"]
+        for scores in staged_scores(self.model_, X, range(len(self.model_.trees) + 1)):
             yield score_of(scorer, scores, metric)
 
     def explain(self, X: NBest, *, sentence: int | None = None, **how: Any) -> Explanation:  # noqa: N803

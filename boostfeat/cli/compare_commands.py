@@ -23,6 +23,7 @@ from ..core.errors import InputError, counted
 from ..core.files import digest, is_special
 from ..core.options import REQUIRED, argument, comma_list, methods, option
 from ..core.strict_json import read_json
+from ..features import FeaturePlan
 from ..features.feature_maker import FeatureMaker
 from ..features.resources import ResourceFiles
 from ..lists.nbest import NBest
@@ -35,7 +36,7 @@ from ..search.loop.decoders import CommandDecoder, LoopDecoder, read_start
 from ..search.loop.driver import LoopOptions
 from ..search.loop.graph_lists import GraphOptions, graphs_of
 from ..tuners.base import Run
-from .checked_inputs import LIST, ListFlags, OutputFlags, feature_maker
+from .checked_inputs import LIST, ListFlags, OutputFlags, feature_maker, refuse_unused
 from .console import FILES, Bar, Common, table
 from .loop_command import reference_decoder, text_sets, with_unknown_words
 from .search_commands import core_names
@@ -273,6 +274,9 @@ def report(o: ReportFlags) -> None:
         raise InputError("--columns does nothing without --tex FILE; give both")
     written: dict[str, Any] = {"output": page}
     with feature_maker(o, o.files) as maker, comparison_of(o.run) as folder:
+        if as_words(o.files):
+            plans = [plan for path in Path(folder).glob("models/*.json") if (plan := Model.load(path).plan)]
+            refuse_unused(maker, FeaturePlan(tuple(entry for plan in plans for entry in plan.entries), products=()))
         if page:
             written["bytes"] = write_report(folder, page, test=o.test, maker=maker)
             o.say_written(f"a page of {written['bytes'] / 1e6:.1f} MB for any browser", page)

@@ -155,9 +155,9 @@ def test_parts_and_methods_are_made_from_names_that_people_type():
     found = made(Whole, {"pairs": 5, "size": 8, "others": 2})
     assert (found.toy, found.of_method) == (Toy(keep=5, part=Part(8)), {"pairs": 5, "size": 8, "others": 2})
     helps = {o.name: (o.help, o.rare) for o in method_options(Whole)}
-    assert helps["step"] == ("Length of a step (η)", False)
-    assert helps["others"] == ("Pairs of another kind (other)", False)
-    assert helps["pairs"] == ("So many (toy)", True)
+    assert helps["step"] == ("Length of a step (η) [0.5 toy; 0.25 other]", False)
+    assert helps["others"] == ("Pairs of another kind [7 other]", False)
+    assert helps["pairs"] == ("So many [3 toy]", True)
 
 
 def test_one_name_means_one_thing_in_all_tuners():

@@ -25,6 +25,7 @@ from boostfeat.boosting.boost_options import BoostOptions
 from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.core.files import read_chunks
+from boostfeat.core.options import options_of
 from boostfeat.export import EXPORTERS, Context, ExportOptions, c, compiling, contents, export, exporter
 from boostfeat.export.inputs import MAX_INPUTS, inputs_of
 from boostfeat.export.json_model import SCHEMA
@@ -477,8 +478,6 @@ def test_streams_and_compression(boostfeat, lists, tmp_path):
     ("arguments", "message"),
     [
         (["--to", "fortran"], "unknown target 'fortran': expected one of c, moses, json, onnx, treelite, python, cdec, nbest"),
-        (["--to", "python", "--prefix", "m"], "--prefix: expected a target that uses it, found --to python"),
-        (["--to", "c", "--phrase-table", "t.gz"], "--phrase-table: expected a target that uses it, found --to c"),
         (["--to", "c", "--prefix", "9m"], "--prefix: expected small letters"),
         (["--to", "c", "--no-verify", "--verify", "x"], "--no-verify does nothing without --list"),
         (["--to", "c", "--verify", "missing.nbest"], "missing.nbest"),
@@ -490,6 +489,17 @@ def test_usage_errors_are_one_line(boostfeat, lists, tmp_path, arguments, messag
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("target", EXPORTERS)
+def test_every_option_counts_or_is_refused(tmp_path, target):
+    """The help names the targets of each option before its colon."""
+    for o in options_of(ExportOptions):
+        assert (target in o.help.partition(":")[0].split(", ")) == (o.field in exporter(target).uses), o.name
+        if o.field not in exporter(target).uses:
+            value = True if o.kind == "bool" else ("x",) if o.kind.startswith("tuple") else "x"
+            with pytest.raises(InputError, match=f"^{o.typed_name}: expected a target that uses it, found --to {target}"):
+                export(Model({}), target, tmp_path / "out", Context(options=ExportOptions(**{o.field: value})))
 
 
 @pytest.mark.parametrize("target", ["treelite", "onnx"])

@@ -129,7 +129,10 @@ def test_gaps_and_a_short_list_are_told(boostfeat, lines: list[int], message: st
     ("end", "messages"),
     [
         ("0 ||| cut ||| lm= -3 tm= -1 ||| -1", ["its last line has no line end; was the file cut?"]),
-        ("0 ||| cut ||| lm= -3", ["its last line has no end", "without tm", "1 hypothesis of 13 without the decoder's score"]),
+        (
+            "0 ||| cut ||| lm= -3",
+            ["its last line has no line end", "without tm", "1 hypothesis of 13 without the decoder's score"],
+        ),
         ("0 ||| cut ||| lm= -3\n", ["without tm", "without the decoder's score, first in sentence 0; was a line cut?"]),
         (f"{GOOD}\n", []),
     ],

@@ -48,5 +48,5 @@ def test_a_fork_that_is_killed_is_an_error():
             os.kill(os.getpid(), 9)
         return k
 
-    with pytest.raises(InputError, match="a process of this one ended early; is there enough memory"):
+    with pytest.raises(InputError, match="a worker process ended early; is there enough memory"):
         in_forks(task, range(4), 2)

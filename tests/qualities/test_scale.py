@@ -19,7 +19,7 @@ from boostfeat.lists.store import read_store
 from boostfeat.metrics import bleu
 from boostfeat.model.units import UnitSpace
 from boostfeat.trees import binning as bins
-from boostfeat.trees.binning import Bins, borders_of, value_masses
+from boostfeat.trees.binning import Bins
 from boostfeat.trees.tree_options import TreeOptions
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -81,22 +81,6 @@ def test_blocks_of_columns_give_the_same_bins(monkeypatch):
             np.testing.assert_array_equal(np.stack([a.low, a.high]), np.stack([b.low, b.high]))
             assert a.precision == b.precision
     assert [len(b.low) for b in whole.borders][1:3] == [4, 0]
-
-
-@pytest.mark.parametrize("n_values", [1, 7, 4096, 4097, 20_000])
-def test_values_and_their_masses(n_values):
-    """Few values are counted, more are sorted: both as np.unique says."""
-    rng = np.random.default_rng(1)
-    column = np.concatenate([np.arange(n_values), rng.integers(0, n_values, 30_000)]) / 7 - 3.0
-    column = rng.permutation(np.append(column, [0.0, -0.0]))
-    counts = rng.integers(1, 9, len(column)).astype(float)
-    values, mass = value_masses(column, counts)
-    expected, inverse = np.unique(column, return_inverse=True)
-    np.testing.assert_array_equal(values, expected)
-    np.testing.assert_array_equal(mass, np.bincount(inverse, counts))
-    borders = borders_of(values, mass, TreeOptions(min_occurrences=1))
-    codes = np.searchsorted(borders.low, column)
-    assert len(np.unique(codes)) == min(n_values + (0.0 not in np.arange(n_values) / 7 - 3.0), 255)
 
 
 def test_sums_do_not_depend_on_threads_nor_scores_on_how_many_rows_are_scored_at_a_time(monkeypatch):
