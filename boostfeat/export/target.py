@@ -32,7 +32,7 @@ class ExportOptions:
     binary: str | None = option(None, "moses: also write a binary table, compact or probing, by Moses' own tool")
     hidden: bool = option(False, "moses: leave the new scores out of n-best lists, so that no tuner changes them")
     plan: str | None = option(None, "moses: plan that featurize wrote", metavar="FILE")
-    plugin: tuple[str, ...] = option((), "python: file with your templates that the model uses, which is run", metavar="FILE")
+    plugin: tuple[str, ...] = option((), "c, python: file with your templates that the model uses, which is run", metavar="FILE")
 
     def given(self) -> list[str]:
         """The options that are not at their default."""

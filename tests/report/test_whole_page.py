@@ -133,15 +133,14 @@ def test_figures_and_a_table_for_an_article(run, gathered, boostfeat, tmp_path):
         assert words in (tmp_path / f"figures/{name}.svg").read_text()
     assert "\\textbf{23.00}" in table.read_text()
     assert not (tmp_path / "report.html").exists()
-    for name in ("x.pdf", "x.arpa"):
-        (tmp_path / name).touch()
+    (tmp_path / "x.pdf").touch()
     for flags, message in (
         (
             ("-o", tmp_path / "x.pdf"),
             f"-o {tmp_path}/x.pdf: the page is HTML; name a file that ends in .html, or print it from a browser",
         ),
         (("--columns", "dev"), "--columns does nothing without --tex FILE; give both"),
-        (("--lm", tmp_path / "x.arpa"), "--lm: none of the templates reads it; leave it out"),
+        (("--phrase-table", tmp_path / "x.pdf"), "--phrase-table: none of the templates reads it; leave it out"),
     ):
         assert boostfeat("report", run.folder, *flags)[::2] == (2, f"boostfeat: {message}\n")
 
