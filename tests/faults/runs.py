@@ -37,6 +37,7 @@ def commands(inputs: Path, out: Path) -> dict[str, list[Any]]:
     model = ["-m", inputs / "model.json"]
     found = {
         "import": ["import", inputs / "dev.list.xz", *texts, "-o", out / "list.nbest"],
+        "import-parts": ["import", inputs / "dev.list.xz", *texts, "-o", f"{out}/list.nbest/"],
         "info": ["info", dev],
         "convert": ["convert", dev, "--format", "moses", "-o", out / "list.gz"],
         "rerank": ["rerank", dev, *model, "--format", "jsonl"],
@@ -51,6 +52,7 @@ def commands(inputs: Path, out: Path) -> dict[str, list[Any]]:
         "decode": ["decode", src, *ini, "--nbest", 10, "--nbest-output", out / "list.gz", "-o", out / "best"],
         "rescore": ["rescore", inputs / "dev.osgx", "--nbest", 10, "-o", out / "best"],
         "report": ["report", inputs / "run", "-o", out / "report.html"],
+        "report-figures": ["report", inputs / "run", "--figures", out / "figures", "--tex", out / "table.tex"],
         "compare": ["compare", *three, "--systems", "decoder,kbmira,large/pro", "--trials", 50, "--search", "none", "-o", out / "run"],
         "loop": ["loop", *corpora, *ini, "--set", "stack=20", *loop],
         "loop-command": ["loop", *corpora, "--init", inputs / "weights.json", *decoder(inputs), *loop],
