@@ -45,7 +45,7 @@ COMMANDS = {
 }
 GOALS = {  # of two threads
     IMPORT: "1.6",
-    INDUCE: "1.7; 32 s, CPU 50 s, 1,500 MB",
+    INDUCE: "1.7 (32, 50, 1,500)",
     INDUCE_PAPER: "1.3",
     "tune --method mert": "1.7",
     "compare": "1.8",
@@ -62,7 +62,7 @@ class Cost(NamedTuple):
     peak: float  # MB, of the largest process
 
     def __str__(self) -> str:
-        return f"{self.wall:.1f} s (CPU {self.cpu:.1f}, {self.peak:,.0f} MB)"
+        return f"{self.wall:.1f}, {self.cpu:.1f}, {self.peak:,.0f}"
 
 
 def cost(words: list[str], folder: Path, env: dict[str, str] | None = None) -> Cost:
@@ -127,7 +127,7 @@ def boostfeat(line: str, threads: int = 1, python: str = sys.executable) -> list
 
 def threads(bench: Bench) -> Iterator[str]:
     """Yield rows: each command with numbers of threads. What they write is the same, byte by byte."""
-    yield "| command | 1 thread | 2 threads | times as fast | goal | 4 threads |\n|---|---|---|---|---|---|"
+    yield "| command: s, CPU s, MB | 1 thread | 2 threads | times as fast | goal | 4 threads |\n|---|---|---|---|---|---|"
     for name, line in COMMANDS.items():
         costs, written = [], set()
         for n in () if name == INDUCE_ONCE else THREADS if name in OVERSUBSCRIBED else THREADS[:2]:
@@ -147,7 +147,7 @@ def threads(bench: Bench) -> Iterator[str]:
 
 def others(bench: Bench) -> Iterator[str]:
     """Yield rows: our command and another tool, each with one thread; BLEU-SBP on lists that nobody learned from."""
-    yield "| what | seconds, memory | BLEU-SBP, held out |\n|---|---|---|"
+    yield "| what | s, CPU s, MB | BLEU-SBP, held out |\n|---|---|---|"
     for name in (INDUCE, INDUCE_PAPER, *(f"tune --method {name}" for name in ("pro", "kbmira", "mert"))):
         yield f"| `{name}` | {bench.cost(COMMANDS[name])} | {bench.held_out(COMMANDS[name])} |"
     folder = bench.folder
@@ -203,7 +203,7 @@ def moses(folder: Path) -> Iterator[str]:
 def before(bench: Bench) -> Iterator[str]:
     """Yield rows of CPU seconds beside those of an earlier commit, with one thread, and the limits of ours."""
     folder = bench.folder
-    yield "| command | then | now | now over then, CPU | goal |\n|---|---|---|---|---|"
+    yield "| command: s, CPU s, MB | then | now | now over then, CPU | goal |\n|---|---|---|---|---|"
     if bench.earlier is None:
         yield "| no checkout of an earlier commit: --before FOLDER | | | | |"
     for name, most in {IMPORT: 1.11, FEATURIZE: 2.5, INDUCE: 1.0}.items() if bench.earlier else ():
