@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from html import unescape
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -14,6 +14,7 @@ from msgspec import to_builtins
 
 from ..compare.intervals import GREY, PALETTE, colours
 from ..core.errors import InputError, counted
+from ..core.files import open_output
 from ..core.strict_json import load_json
 from ..metrics.metric import shown
 from ..model.model import Model
@@ -147,8 +148,11 @@ def save_figures(run: FinishedRun, data: Mapping[str, Any], folder: Path) -> int
 
 
 def _save(figure: Figure, path: Path) -> None:
-    figure.savefig(f"{path}.pdf", metadata={"CreationDate": None})
-    figure.savefig(f"{path}.svg", metadata={"Date": None})
+    for kind, date in (("pdf", "CreationDate"), ("svg", "Date")):
+        drawn = BytesIO()  # of a full disk matplotlib raises an error of another kind
+        figure.savefig(drawn, format=kind, metadata={date: None})
+        with open_output(f"{path}.{kind}") as stream:
+            stream.write(drawn.getvalue())
 
 
 def draw(figure: Mapping[str, Any], width: float = COLUMNS["2col"]) -> Figure:

@@ -24,7 +24,7 @@ from runs import DATA, check_whole, clear, commands, done, ended, files, fork, i
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 # What these leave is whole, for --resume or a rerun to find.
-KEEPS = ("featurize", "induce", "compare", "loop", "loop-command", "loop-online", "demo")
+KEEPS = ("featurize", "induce", "compare", "loop", "loop-command", "loop-online", "demo", "report-figures")
 
 
 def nothing() -> None:
