@@ -24,7 +24,7 @@ from ..core.files import digest, is_special
 from ..core.options import REQUIRED, argument, comma_list, methods, option
 from ..core.strict_json import read_json
 from ..features import FeaturePlan
-from ..features.feature_maker import FeatureMaker
+from ..features.feature_maker import FeatureMaker, plan_of
 from ..features.resources import ResourceFiles
 from ..lists.nbest import NBest
 from ..lists.store import read_store
@@ -275,7 +275,7 @@ def report(o: ReportFlags) -> None:
     written: dict[str, Any] = {"output": page}
     with feature_maker(o, o.files) as maker, comparison_of(o.run) as folder:
         if as_words(o.files):
-            plans = [plan for path in Path(folder).glob("models/*.json") if (plan := Model.load(path).plan)]
+            plans = [plan for path in Path(folder).glob("models/*.json") if (plan := plan_of(Model.load(path)))]
             refuse_unused(maker, FeaturePlan(tuple(entry for plan in plans for entry in plan.entries), products=()))
         if page:
             written["bytes"] = write_report(folder, page, test=o.test, maker=maker)
