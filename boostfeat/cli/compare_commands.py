@@ -37,7 +37,7 @@ from ..search.loop.driver import LoopOptions
 from ..search.loop.graph_lists import GraphOptions, graphs_of
 from ..tuners.base import Run
 from .checked_inputs import LIST, ListFlags, OutputFlags, feature_maker, refuse_unused
-from .console import FILES, Bar, Common, table
+from .console import FILES, Bar, Common, file, output_file, table
 from .loop_command import reference_decoder, text_sets, with_unknown_words
 from .search_commands import core_names
 
@@ -46,8 +46,8 @@ from .search_commands import core_names
 class ComparisonFlags(ListFlags):
     """Flags of commands that compare systems."""
 
-    select: str = option(REQUIRED, "Held-out list that chooses hyper-parameters", metavar="LIST", group=FILES)
-    output: str = option(REQUIRED, "Folder for results, models and choices", short="o", metavar="FOLDER", group=FILES)
+    select: str = file("Held-out list that chooses hyper-parameters", "LIST", default=REQUIRED)
+    output: str = output_file("Folder for results, models and choices", "FOLDER")
     force: bool = option(False, "Replace another run in the folder; accept lists that share sentences", group=FILES)
     files: ResourceFiles = field(default_factory=ResourceFiles)
 
@@ -75,13 +75,9 @@ class CompareFlags(ComparisonFlags):
     """Flags of ``compare``."""
 
     store: str = argument(*LIST)
-    test: Sequence[str] = option(
-        (), "List to report results on; repeatable; optional with --ablation", metavar="LIST", group=FILES
-    )
+    test: Sequence[str] = file("List to report results on; repeatable; optional with --ablation", "LIST", default=())
     options: Mapping[str, Any] = methods({"comparison": CompareOptions})
-    decode: str | None = option(
-        None, "A moses.ini: each system decodes in a loop; LIST, --select and --test are sentences", metavar="INI", group=DECODE
-    )
+    decode: str | None = file("A moses.ini: systems decode in loops; LIST, --select, --test are sentences", "INI", group=DECODE)
     texts: DecodedFiles = field(default_factory=DecodedFiles)
     wide: bool = option(False, "Print all columns, however wide the terminal is")
 
@@ -185,13 +181,9 @@ class ReplicateFlags(ComparisonFlags):
 
     paper: str = argument("PAPER", "The paper: ta13, e12, g13 or emr13")
     store: str = argument(*LIST)
-    test: Sequence[str] = option(REQUIRED, "List to report results on; repeatable", metavar="LIST", group=FILES)
-    tune_on: Sequence[str] = option(
-        (), "g13: more lists to tune on, of a bitext (its Tables 4 and 5); repeatable", metavar="LIST", group=FILES
-    )
-    graphs: Sequence[str] = option(
-        (), "e12, emr13: search graphs of LIST, for MERT on hypergraphs; repeatable", metavar="FILE", group=FILES
-    )
+    test: Sequence[str] = file("List to report results on; repeatable", "LIST", default=REQUIRED)
+    tune_on: Sequence[str] = file("g13: more lists to tune on, of a bitext (its Tables 4 and 5); repeatable", "LIST", default=())
+    graphs: Sequence[str] = file("e12, emr13: search graphs of LIST, for MERT on hypergraphs; repeatable", default=())
     graph_names: str | None = option(None, "osgx: names of the values in core=(...), or a moses.ini", rare=True, needs="graphs")
     quick: bool = option(False, "A short run for a first look: smaller grids, fewer epochs, one seed")
 
@@ -246,13 +238,11 @@ class ReportFlags(OutputFlags):
     """Flags of ``report``."""
 
     run: str = argument("RUN/", "Folder that compare or loop wrote")
-    output: str | None = option(
-        None, "The page to write (report.html, unless --figures or --tex is given)", short="o", metavar="FILE.html", group=FILES
-    )
-    figures: str | None = option(None, "Write every figure as PDF and SVG into this folder", metavar="DIR", group=FILES)
-    tex: str | None = option(None, "Write the table of results for LaTeX", metavar="FILE.tex", group=FILES)
-    columns: str | None = option(None, "Columns of --tex, separated by commas", metavar="NAMES", group=FILES)
-    test: str | None = option(None, "The test list, if it is no longer where compare read it", metavar="LIST", group=FILES)
+    output: str | None = output_file("The page (report.html, unless --figures or --tex is given)", "FILE.html", default=None)
+    figures: str | None = file("Write every figure as PDF and SVG into this folder", "DIR")
+    tex: str | None = file("Write the table of results for LaTeX", "FILE.tex")
+    columns: str | None = file("Columns of --tex, separated by commas", "NAMES")
+    test: str | None = file("The test list, if it is no longer where compare read it", "LIST")
     files: ResourceFiles = field(default_factory=ResourceFiles)
 
 

@@ -21,12 +21,27 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from ..core.errors import plain, plain_lines
 from ..core.files import on_progress
 from ..core.kernels import UNKEPT
-from ..core.options import check, option
+from ..core.options import REQUIRED, check, option
 from ..core.processes import seconds_since, usable_cores
 
 FILES, LEARNING, COMMON = "Files", "Learning", "Common"  # headings of --help
 ALL_CORES = usable_cores()
 PATIENCE = 2.0  # seconds after which a command shows that it is at work
+
+
+def file(help: str, metavar: str = "FILE", default: Any = None, *, group: str = FILES, **declared: Any) -> Any:
+    """Return an option that names a file or a folder."""
+    return option(default, help, metavar=metavar, group=group, **declared)
+
+
+def model_file(help: str, default: Any = None, **declared: Any) -> Any:
+    """Return the option -m."""
+    return file(help, "MODEL", default, short="m", **declared)
+
+
+def output_file(help: str, metavar: str = "FILE", default: Any = REQUIRED) -> Any:
+    """Return the option -o."""
+    return file(help, metavar, default, short="o")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any
 from ..boosting.local import first_gradient
 from ..core.errors import InputError, counted
 from ..core.files import is_folder_name, is_special, is_writable_target, new_folder
-from ..core.options import REQUIRED, argument, option
+from ..core.options import argument, option
 from ..core.overwriting import PLAN
 from ..features import SETS, TEMPLATES, FeaturePlan, Posterior, feature_groups
 from ..features.feature_maker import FeatureMaker
@@ -22,7 +22,7 @@ from ..lists.nbest import NBest
 from ..lists.store import parts_of, read_store
 from ..model.model import Model
 from .checked_inputs import LIST, ListFlags, OutputFlags, check_model, feature_maker, refuse_unused
-from .console import FILES, Common, laid_out, terminal_width
+from .console import FILES, Common, file, laid_out, model_file, output_file, terminal_width
 from .list_commands import group_table
 from .outputs import check_kind
 
@@ -34,27 +34,16 @@ class FeaturizeFlags(ListFlags, OutputFlags):
     """Flags of ``featurize``."""
 
     store: str = argument(*LIST)
-    output: str = option(REQUIRED, "Store to write", short="o", metavar="FILE", group=FILES)
+    output: str = output_file("Store to write")
     templates: str | None = option(
         None,
         "base, large, sparse, neighbours, consensus, words or names of templates, joined by + or commas; or FILE.toml. "
         "'boostfeat templates' lists them",
         metavar="NAMES",
     )
-    plan: str | None = option(
-        None, "Plan of the dev list, for the same columns; without it, the list makes its own", metavar="FILE", group=FILES
-    )
-    model: str | None = option(
-        None,
-        "Model whose scores weigh consensus (default: the decoder's scores)",
-        short="m",
-        metavar="MODEL",
-        group=FILES,
-        without="plan",
-    )
-    scale: float | None = option(
-        None, "Scale of these scores in the softmax (default: chosen by the references)", above=0, without="plan"
-    )
+    plan: str | None = file("Plan of the dev list, for the same columns; without it, the list makes its own")
+    model: str | None = model_file("Model whose scores weigh consensus (default: the decoder's scores)", without="plan")
+    scale: float | None = option(None, "Their scale in the softmax (default: chosen by the references)", above=0, without="plan")
     products: str | None = option(None, "Add the K best products of dense features", metavar="top:K", without="plan")
     min_count: int | None = option(None, "Minimum number of sentences with a sparse feature [2]", least=1, without="plan")
     hash_bits: int | None = option(

@@ -34,7 +34,7 @@ from ..lists.nbest import NBest
 from ..report.page import check_packages
 from . import call
 from .checked_inputs import OutputFlags
-from .console import FILES, Common, laid_out, terminal_width
+from .console import Common, laid_out, output_file, terminal_width
 
 WIDTH = 80  # columns of a printed line, at most
 EXCERPT = {"info": ((0, 4), (8, 11)), "show": ((2, 5), (-10, -2))}  # ranges of the lines of long outputs that are printed
@@ -51,7 +51,7 @@ JOBS = (  # of the lists' 100 hypotheses 30, so that it takes about a minute
 class DemoFlags(OutputFlags):
     """Flags of ``demo``."""
 
-    output: str = option("boostfeat-demo", "For what the commands write", short="o", metavar="FOLDER", group=FILES)
+    output: str = output_file("For what the commands write", "FOLDER", default="boostfeat-demo")
 
 
 def demo(o: DemoFlags) -> None:

@@ -25,7 +25,7 @@ from ..boosting.selection.trials import Cluster
 from ..boosting.selection.waterfall import lines as waterfall_lines
 from ..core.errors import InputError, counted
 from ..core.files import digest
-from ..core.options import REQUIRED, argument, methods, option, options_of, same, typed
+from ..core.options import argument, methods, option, options_of, same, typed
 from ..core.overwriting import guarded
 from ..export.kinds import static_features
 from ..features import FeaturePlan
@@ -48,7 +48,7 @@ from ..tuners import tuner_class
 from ..tuners.base import Features, Groups, Run, decoder_weights, feature_warnings
 from ..tuners.tuner_options import TUNER_OPTIONS
 from .checked_inputs import ModelFlags, OutputFlags, check_lists, feature_maker, refuse_files, refuse_unused
-from .console import FILES, LEARNING, table
+from .console import FILES, LEARNING, file, output_file, table
 from .search_commands import core_names
 
 
@@ -57,8 +57,8 @@ class LearningFlags(ModelFlags, OutputFlags):
     """Flags of commands that learn from a list."""
 
     stores: Sequence[str] = argument("LIST.nbest...", "Imported training lists; several are joined")
-    output: str = option(REQUIRED, "Model to write", short="o", metavar="MODEL", group=FILES)
-    select: str | None = option(None, "Held-out list that chooses the epoch, never learned from", metavar="LIST", group=FILES)
+    output: str = output_file("Model to write", "MODEL")
+    select: str | None = file("Held-out list that chooses the epoch, never learned from", "LIST")
     templates: str | None = option(
         None, "Sets or templates (A+B), or FILE.toml; kept in the model", metavar="NAMES", group=LEARNING, without="graph_plan"
     )
@@ -192,14 +192,8 @@ PICKS = {"auto": "auto", "select": "select", "dev": "train", "last": "last"}
 class TuneFlags(LearningFlags):
     """Flags of ``tune``."""
 
-    init: str | None = option(None, "Model to start from, or zero [the decoder's weights]", metavar="MODEL", group=FILES)
-    method: str = option(
-        "pro",
-        "Tuner: pro, mert, mira, kbmira, rm, adagrad, rampion or arow",
-        choices=TUNER_OPTIONS,
-        metavar="METHOD",
-        group=LEARNING,
-    )
+    init: str | None = file("Model to start from, or zero [the decoder's weights]", "MODEL")
+    method: str = option("pro", f"Tuner: {', '.join(TUNER_OPTIONS)}", choices=TUNER_OPTIONS, metavar="METHOD", group=LEARNING)
     gain: str = option("bleu", "Metric to learn: bleu, chrf, ter, wer or a quality column", group=LEARNING)
     metric: str | None = option(None, "Metric that chooses the epoch; default: that of --gain", group=LEARNING)
     runs: int = option(1, "Runs with different seeds; the best on --select is kept", least=1, group=LEARNING)
@@ -413,8 +407,8 @@ class InduceGraphs(GraphOptions):
 class InduceFlags(LearningFlags):
     """Flags of ``induce``."""
 
-    select: str | None = option(None, "Held-out list that chooses; default: cross-validation", metavar="LIST", group=FILES)
-    init: str | None = option(None, "Model to start from", metavar="MODEL", group=FILES)
+    select: str | None = file("Held-out list that chooses; default: cross-validation", "LIST")
+    init: str | None = file("Model to start from", "MODEL")
     resume: bool = option(False, "Continue the same command after an interruption", group=FILES)
     recipe: str = option("default", "Preset: default, fast or paper; flags override it", choices=RECIPES, group=LEARNING)
     static_only: bool = option(False, "For an unchanged Moses: --for-decoder, and trees test phrase pairs only", rare=True)

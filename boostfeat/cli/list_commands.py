@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.errors import InputError, counted
 from ..core.files import is_folder_name, open_output
-from ..core.options import REQUIRED, argument, option
+from ..core.options import argument, option
 from ..features import feature_groups
 from ..formats import write
 from ..formats.importing import Corpus, import_corpus, import_parts, of_table, read_other, read_tokens
@@ -28,7 +28,7 @@ from ..model.model import Model
 from ..search.graphs.graph_files import is_graph
 from ..search.loop.decoders import read_start
 from .checked_inputs import LIST, OutputFlags, say_unwritten
-from .console import FILES, Common, table
+from .console import FILES, Common, file, output_file, table
 from .search_commands import MANY, core_names, show_graphs
 
 LINES, TABLES, NEURAL, GRAPHS = (
@@ -43,11 +43,9 @@ LINES, TABLES, NEURAL, GRAPHS = (
 class QualityFlags(OutputFlags):
     """Flags of commands that give a list quality columns."""
 
-    output: str = option(REQUIRED, "Store to write", short="o", metavar="FILE", group=FILES)
+    output: str = output_file("Store to write")
     quality: Sequence[str] = option(
-        (),
-        "Quality of each hypothesis, to learn or to measure: a number, or numerator and denominator; repeatable",
-        metavar="NAME=FILE",
+        (), "Quality of each hypothesis, to learn or to measure: a number, or two of a ratio; repeatable", metavar="NAME=FILE"
     )
     lower_is_better: Sequence[str] = option((), "Quality for which lower is better; repeatable", needs="quality", metavar="NAME")
 
@@ -57,13 +55,9 @@ class ImportFlags(QualityFlags):
     """Flags of ``import``."""
 
     files: Sequence[str] = argument("[FILE]...", "n-best lists or graphs; '-' is standard input", ())
-    system: Sequence[str] = option(
-        (), "Output of one system, one line per sentence, instead of lists; repeatable", metavar="NAME=FILE", group=FILES
-    )
-    ref: Sequence[str] = option(
-        (), "References, one sentence per line; repeatable, or 'ref.*'", short="r", metavar="FILE", group=FILES
-    )
-    source: str | None = option(None, "Source sentences, one per line", short="s", metavar="FILE", group=FILES)
+    system: Sequence[str] = file("Output of one system, a line per sentence, instead of lists; repeatable", "NAME=FILE", ())
+    ref: Sequence[str] = file("References, one sentence per line; repeatable, or 'ref.*'", default=(), short="r")
+    source: str | None = file("Source sentences, one per line", short="s")
     format: str = option("auto", "Format of the lists; auto looks at the content", group=FILES)
     first: int | None = option(None, "Read only the first N sentences", least=1)
     size: int | None = option(None, "Maximum hypotheses per sentence; graphs: N best [100]", least=1)
@@ -81,8 +75,8 @@ class ImportFlags(QualityFlags):
     )
     units: str = option("word", "Units: words, or tokens as the model scored them", choices=UNITS, group=NEURAL)
     distinct: bool = option(True, "Count distinct strings, or derivations", flag="distinct/derivations", group=GRAPHS)
-    weights: Sequence[str] = option(
-        (), "Weights that rank paths: a model file, or files of 'Name= value' lines; repeatable", metavar="FILE", group=GRAPHS
+    weights: Sequence[str] = file(
+        "Weights that rank paths: a model file, or files of 'Name= value' lines; repeatable", default=(), group=GRAPHS
     )
     names: str | None = option(None, "osgx: names of the values in core=(...), or a moses.ini", metavar="A,B,...", group=GRAPHS)
 
@@ -218,9 +212,7 @@ class ConvertFlags(OutputFlags):
     """Flags of ``convert``."""
 
     store: str = argument(*LIST)
-    output: str = option(
-        "-", "The file to write; .gz .xz .bz2 .zst compress; '-' is standard output", short="o", metavar="FILE", group=FILES
-    )
+    output: str = output_file("The file to write; .gz .xz .bz2 .zst compress; '-' is standard output", default="-")
     format: str = option("jsonl", "Output format: jsonl, moses or moses-enriched")
 
 

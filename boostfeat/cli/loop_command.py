@@ -28,9 +28,9 @@ from ..search.loop.online import OnlineLearner
 from ..tuners.base import Groups
 from ..tuners.tuner_options import TUNER_OPTIONS
 from .checked_inputs import ListFlags, decoder_maker, refuse_files
-from .console import FILES, LEARNING, Common, table
-from .learning_commands import make_tuner
-from .search_commands import core_names
+from .console import FILES, LEARNING, Common, file, output_file, table
+from .learning_commands import LearningFlags, TuneFlags, make_tuner
+from .search_commands import DecodeFlags, core_names
 
 ONLINE = ("mira", "rm", "adagrad")
 DECODER = "Decoder: a command, or the reference decoder (default), or graphs"
@@ -44,24 +44,16 @@ class LoopFlags(ListFlags):
     """Flags of ``loop``."""
 
     source: str = argument("INPUT", "Sentences to decode, one per line")
-    ref: Sequence[str] = option(REQUIRED, "References, one sentence per line; repeatable", short="r", metavar="FILE", group=FILES)
-    output: str = option(REQUIRED, "Folder for all iterations", short="o", metavar="FOLDER", group=FILES)
-    init: str | None = option(None, "Weights to start from: a model, ini, or 'name value' lines", metavar="FILE", group=FILES)
-    ini: str | None = option(None, "A moses.ini with weights and the decoder's files", metavar="FILE", group=FILES)
-    select_input: str | None = option(
-        None, "Held-out sentences, which choose the iteration", metavar="FILE", group=FILES, needs="select_ref"
+    ref: Sequence[str] = file("References, one sentence per line; repeatable", default=REQUIRED, short="r")
+    output: str = output_file("Folder for all iterations", "FOLDER")
+    init: str | None = file("Weights to start from: a model, ini, or 'name value' lines")
+    ini: str | None = file("A moses.ini with weights and the decoder's files")
+    select_input: str | None = file("Held-out sentences, which choose the iteration", needs="select_ref")
+    select_ref: Sequence[str] = file("References of these; repeatable", default=(), needs="select_input")
+    test_input: Sequence[str] = file(
+        "Test sentences, decoded with the first and the last weights; repeatable", default=(), without="graphs"
     )
-    select_ref: Sequence[str] = option((), "References of these; repeatable", metavar="FILE", group=FILES, needs="select_input")
-    test_input: Sequence[str] = option(
-        (),
-        "Test sentences, decoded with the first and the last weights; repeatable",
-        metavar="FILE",
-        group=FILES,
-        without="graphs",
-    )
-    test_ref: Sequence[str] = option(
-        (), "References of these, in the same order", metavar="FILE", group=FILES, needs="test_input"
-    )
+    test_ref: Sequence[str] = file("References of these, in the same order", default=(), needs="test_input")
     resume: bool = option(False, "Continue the same command where it stopped", group=FILES)
     force: bool = option(False, "Replace an earlier run in the folder", group=FILES)
     allow_edited: bool = option(False, "Accept a model that was edited", group=FILES, needs="init")
@@ -71,20 +63,17 @@ class LoopFlags(ListFlags):
     online: str | None = option(
         None, "Learn from each sentence as it is decoded: mira, rm or adagrad", choices=ONLINE, metavar="METHOD", group=LEARNING
     )
-    templates: str | None = option(
-        None, "Sets or templates (A+B), or FILE.toml; kept in the model", metavar="NAMES", group=LEARNING
-    )
+    templates: str | None = same(LearningFlags, "templates", without=())
     limits: LoopOptions = field(default_factory=LoopOptions)
-    decoder: str | None = option(
-        None,
-        "moses, or with {ini}, {model} or {weights}, {input}, {nbest}, {size}, {iteration}, {seed}; no shell",
-        metavar="COMMAND",
+    decoder: str | None = file(
+        "moses, or with {ini}, {model}, {weights}, {input}, {nbest}, {size}, {iteration}, {seed}",
+        "COMMAND",
         group=DECODER,
     )
-    phrase_table: str | None = option(None, "Phrase table in Moses' format", metavar="FILE", group=DECODER, without="graphs")
-    lm: str | None = option(None, "Language model in ARPA format", metavar="FILE", group=DECODER, without=OTHERS)
-    graphs: Sequence[str] = option(
-        (), "Search graphs whose k best replace decoding; repeatable", metavar="FILE", group=DECODER, without="decoder"
+    phrase_table: str | None = same(DecodeFlags, "phrase_table", group=DECODER, without=("graphs",))
+    lm: str | None = same(DecodeFlags, "lm", group=DECODER, without=OTHERS)
+    graphs: Sequence[str] = file(
+        "Search graphs whose k best replace decoding; repeatable", default=(), group=DECODER, without="decoder"
     )
     nbest: int = option(100, "Hypotheses per sentence", least=1, group=DECODER)
     files: TemplateFiles = field(default_factory=TemplateFiles)
@@ -92,15 +81,13 @@ class LoopFlags(ListFlags):
     recipe: str = option("fast", "Preset of induce", choices=RECIPES, rare=True, needs="method=induce")
     static_only: bool = option(False, "induce: trees test features of the phrase pair only", rare=True, needs="method=induce")
     reweigh: bool = option(True, "induce: fit all weights again before adding trees", rare=True, needs="method=induce")
-    groups: str | None = option(
-        None, "TOML file that freezes or scales weights by patterns of names", rare=True, without="method=induce"
-    )
+    groups: str | None = same(TuneFlags, "groups", without=("method=induce",))
     moses: str | None = option(None, "The Moses program for --decoder moses", rare=True, needs="decoder=moses")
     weights_format: str = option("moses", "Format of {weights}: moses, cdec or name-value", rare=True, needs="decoder")
     list_format: str = option("auto", "Format of the list that the decoder writes", rare=True, needs="decoder")
     timeout: float | None = option(None, "Maximum seconds for one decoding; default: no limit", rare=True, needs="decoder")
-    reordering_table: str | None = option(None, "Reordering table of type msd-bidirectional-fe", rare=True, without=OTHERS)
-    extra: tuple[str, ...] = option((), "More features to write, such as count.log,len.tgt", rare=True, without=OTHERS)
+    reordering_table: str | None = same(DecodeFlags, "reordering_table", rare=True, without=OTHERS)
+    extra: tuple[str, ...] = same(DecodeFlags, "extra", rare=True, without=OTHERS)
     stack: int | None = same(SearchOptions, "stack", None, rare=True, without=OTHERS)
     beam: float | None = same(SearchOptions, "beam", None, rare=True, without=OTHERS)
     table_limit: int | None = same(SearchOptions, "table_limit", None, rare=True, without=OTHERS)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..boosting.selection.waterfall import lines as waterfall_lines
 from ..core.errors import InputError, counted
-from ..core.options import REQUIRED, argument, option
+from ..core.options import REQUIRED, argument, option, same
 from ..export import Check, Context, ExportOptions, exporter
 from ..export import export as write_export
 from ..features.feature_maker import plan_of
@@ -18,7 +18,7 @@ from ..model.model import Model
 from ..model.tree_columns import augment as add_trees
 from ..model.tree_columns import leaf_names
 from .checked_inputs import LIST, ListFlags, ModelFlags, OutputFlags, check_model, refuse_files, with_features
-from .console import FILES, table
+from .console import FILES, file, model_file, output_file, table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +26,8 @@ class AugmentFlags(ModelFlags, OutputFlags):
     """Flags of ``augment``."""
 
     store: str = argument(*LIST)
-    model: str = option(REQUIRED, "Model with trees", short="m", metavar="MODEL", group=FILES)
-    output: str = option(REQUIRED, "Store to write", short="o", metavar="FILE", group=FILES)
+    model: str = model_file("Model with trees", default=REQUIRED)
+    output: str = output_file("Store to write")
     each_leaf: bool = option(False, "Write a feature for every leaf instead of every tree")
 
 
@@ -57,7 +57,7 @@ class ShowFlags(ModelFlags):
     """Flags of ``show``."""
 
     model: str = argument("MODEL.json", "Model file")
-    on: str | None = option(None, "List to count leaves and effects on; default: the training lists", metavar="LIST", group=FILES)
+    on: str | None = file("List to count leaves and effects on; default: the training lists", "LIST")
     top: int = option(20, "Maximum sparse features to show, by effect (by weight without --on)", least=0)
     trees: int = option(25, "Maximum trees to show, by effect; 0: all", least=0)
 
@@ -116,20 +116,12 @@ class ExportFlags(OutputFlags, ListFlags):
 
     model: str = argument("MODEL.json", "Model file")
     to: str = option(REQUIRED, "Target: c, moses, json, onnx, treelite, python, cdec or nbest", group=FILES)
-    output: str = option(REQUIRED, "File to write; a folder for moses", short="o", metavar="FILE", group=FILES)
-    verify: str | None = option(None, "List to score both ways; must give equal scores", metavar="LIST", group=FILES)
-    of_list: str | None = option(
-        None,
-        "nbest: list to write; others: list that declares kinds of features, verified too",
-        flag="list",
-        metavar="LIST",
-        group=FILES,
-    )
+    output: str = output_file("File to write; a folder for moses")
+    verify: str | None = file("List to score both ways; must give equal scores", "LIST")
+    of_list: str | None = file("nbest: list to write; others: list that declares kinds of features", "LIST", flag="list")
     no_verify: bool = option(False, "Do not score the list both ways", group=FILES, needs="list", without="verify")
-    allow_missing: bool = option(
-        False, "Let features of the model that the list lacks count as 0", group=FILES, needs=("verify", "list")
-    )
-    allow_edited: bool = option(False, "Accept a model that was edited", group=FILES)
+    allow_missing: bool = same(ListFlags, "allow_missing", needs=("verify", "list"))
+    allow_edited: bool = same(ModelFlags, "allow_edited", needs=())
     options: ExportOptions = field(default_factory=ExportOptions)
 
 

@@ -35,10 +35,11 @@ from ..rerank.explanation import explain as explanation_of
 from ..rerank.explanation import list_of
 from ..rerank.reranker import Reranker
 from . import checked_inputs as inputs
-from .console import FILES, print_result, table
+from .console import file, model_file, output_file, print_result, table
 
 LIST_FORMATS = ("moses", "moses-enriched", "jsonl")
 LISTED = (*(f"format={name}" for name in LIST_FORMATS), "json")  # flags that ask for lists
+OF_TEXT: dict[str, Any] = {"needs": "model", "without": LISTED}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ class ChoiceFlags(inputs.ModelFlags):
     """Flags of commands that choose by a model, or by the decoder's own scores."""
 
     store: str = argument(*inputs.LIST)
-    model: str | None = option(None, "Model file; default: the decoder's own score", short="m", metavar="MODEL", group=FILES)
+    model: str | None = model_file("Model file; default: the decoder's own score")
     missing: str | None = option(None, ABSENT, choices=WAYS, needs="model")
 
 
@@ -55,33 +56,16 @@ class RerankFlags(ChoiceFlags, inputs.OutputFlags):
     """Flags of ``rerank``."""
 
     format: str = option(
-        "text",
-        "text: the best of each list, one per line; moses, moses-enriched, jsonl: whole lists, best first",
-        choices=("text", *LIST_FORMATS),
+        "text", "text: the best of each; moses, moses-enriched, jsonl: whole lists, best first", choices=("text", *LIST_FORMATS)
     )
-    output: str = option("-", "File to write; '-' is standard output", short="o", metavar="FILE", group=FILES)
+    output: str = output_file("File to write; '-' is standard output", default="-")
     stream: bool = option(
-        False,
-        "Answer each JSON line of standard input ('-') before reading the next",
-        needs="model",
-        without=("output", "format", "json"),
+        False, "Answer each JSON line of '-' before reading the next", needs="model", without=("output", "format", "json")
     )
-    confidence: bool = option(
-        False, "Print the probability of being the best of its list, and a tab, before each text", needs="model", without=LISTED
-    )
-    keep_first: str = option(
-        "never",
-        "Keep the first choice where the margin is below X; auto: if that paid on held-out lists",
-        needs="model",
-        without=LISTED,
-    )
-    monitor: str | None = option(
-        None,
-        "Write JSON that compares choices with training: share kept, margins, missing features, unknown words",
-        metavar="FILE",
-        needs="model",
-        without=LISTED,
-        group=FILES,
+    confidence: bool = option(False, "Print the probability of being the best of its list before each text", **OF_TEXT)
+    keep_first: str = option("never", "Keep the first choice where the margin is below X; auto: if that paid", **OF_TEXT)
+    monitor: str | None = file(
+        "Write JSON that compares choices with training: share kept, margins, missing features, unknown words", **OF_TEXT
     )
 
 
@@ -251,7 +235,7 @@ class ExplainFlags(inputs.ModelFlags):
     """Flags of ``explain``."""
 
     store: str = argument(*inputs.LIST)
-    model: str = option(REQUIRED, "Model file", short="m", metavar="MODEL", group=FILES)
+    model: str = model_file("Model file", default=REQUIRED)
     sentence: int | None = option(None, "Sentence id; default: a summary of the whole list", least=0)
     hyp: int | None = option(
         None, "Hypothesis to explain, counted from 0; default: the model's choice", least=0, needs="sentence"

@@ -37,7 +37,7 @@ from ..search.graphs.graph_files import read_graphs
 from ..search.graphs.oracle_path import SIZE, corpus_oracle, edit_oracle_lists, oracle_paths
 from ..search.graphs.rescoring import EdgeScorer, kbest_lists
 from . import checked_inputs as inputs
-from .console import FILES, Common, table
+from .console import FILES, Common, file, model_file, output_file, table
 
 DECODER = "Decoder"
 MANY = 40  # features: info shows more than these by group
@@ -61,21 +61,17 @@ class DecodeFlags(inputs.OutputFlags):
     """Flags of ``decode``."""
 
     source: str = argument("INPUT", "Sentences, one per line; '-' is standard input")
-    model: str | None = option(
-        None, "Model file with weights, templates, trees of level local", short="m", metavar="MODEL", group=FILES
-    )
-    ini: str | None = option(
-        None, "A moses.ini with files, weights, distortion limit; flags override it", metavar="FILE", group=FILES
-    )
-    output: str = option("-", "File for the best translations; '-' is standard output", short="o", metavar="FILE", group=FILES)
+    model: str | None = model_file("Model file with weights, templates, trees of level local")
+    ini: str | None = file("A moses.ini with files, weights, distortion limit; flags override it")
+    output: str = output_file("File for the best translations; '-' is standard output", default="-")
     allow_edited: bool = option(False, "Accept a model that was edited", group=FILES, needs="model")
-    phrase_table: str | None = option(None, "Phrase table in Moses' text format", metavar="FILE", group=DECODER)
-    lm: str | None = option(None, "Language model in ARPA format", metavar="FILE", group=DECODER)
-    reordering_table: str | None = option(None, "Reordering table of type msd-bidirectional-fe", metavar="FILE", group=DECODER)
-    nbest_output: str | None = option(None, "Write an n-best list with scores of every phrase", metavar="FILE", group=FILES)
+    phrase_table: str | None = file("Phrase table in Moses' text format", group=DECODER)
+    lm: str | None = file("Language model in ARPA format", group=DECODER)
+    reordering_table: str | None = file("Reordering table of type msd-bidirectional-fe", group=DECODER)
+    nbest_output: str | None = file("Write an n-best list with scores of every phrase")
     nbest: int = option(100, "Translations per sentence in --nbest-output", least=1, needs="nbest_output")
     distinct: bool = option(True, "Count distinct strings, or derivations", flag="distinct/derivations", needs="nbest_output")
-    search_graph: str | None = option(None, "Write search graphs in Moses' osgx format", metavar="FILE", group=FILES)
+    search_graph: str | None = file("Write search graphs in Moses' osgx format")
     extra: tuple[str, ...] = option((), "Features to list besides the model's: any of count.log,count.0,count.1,len.*")
     search: Mapping[str, Any] = methods({"search": SearchOptions})
     files: TemplateFiles = field(default_factory=TemplateFiles)
@@ -183,20 +179,18 @@ class RescoreFlags(inputs.ListFlags, inputs.OutputFlags):
     graphs: Sequence[str] = argument(
         "GRAPH...", "osgx files, Moses hypergraphs, cdec forests, lattices (PLF, HTK SLF), or folders of them"
     )
-    model: str | None = option(
-        None, "A model file; without it, the decoder's own scores (osgx, lattices)", short="m", metavar="MODEL", group=FILES
-    )
-    weights: Sequence[str] = option(
-        (), "File of 'Name= value' or 'name value' lines, instead of -m; repeatable", metavar="FILE", group=FILES, without="model"
+    model: str | None = model_file("A model file; without it, the decoder's own scores (osgx, lattices)")
+    weights: Sequence[str] = file(
+        "File of 'Name= value' or 'name value' lines, instead of -m; repeatable", default=(), without="model"
     )
     nbest: int = option(1, "Number of best paths of each graph", least=1)
     distinct: bool = option(True, "Count distinct strings, or derivations", flag="distinct/derivations")
     format: str | None = option(
         None, "text (the best, a line a graph), moses, moses-enriched or jsonl; default: text, moses for a list", choices=FORMATS
     )
-    output: str = option("-", "File to write; '-' is standard output", short="o", metavar="FILE", group=FILES)
-    source: str | None = option(None, "Source sentences, one per line", short="s", metavar="FILE", group=FILES)
-    ref: Sequence[str] = option((), "References, one sentence per line; repeatable", short="r", metavar="FILE", group=FILES)
+    output: str = output_file("File to write; '-' is standard output", default="-")
+    source: str | None = file("Source sentences, one per line", short="s")
+    ref: Sequence[str] = file("References, one sentence per line; repeatable", default=(), short="r")
     oracle: bool = option(False, "Find the paths nearest to the references (BLEU approximately, WER exactly)", needs="ref")
     metric: str | None = option(
         None, "Metric of --oracle: bleu, or wer (default for speech lattices)", choices=("bleu", "wer"), needs="ref"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from .comparison_options import CompareOptions
 from .intervals import intervals_html
 from .systems import System
 
+Row: TypeAlias = Mapping[str, Any]  # of results.json
 LISTS = ("dev", "select", "test")
 BESIDE = ("length_ratio", "oracle_gap", "brevity", "precision")  # of scores, what is no metric
 
@@ -160,54 +161,70 @@ class Results(list[dict[str, Any]]):
         return cell(title(label, "with 95% bootstrap intervals"), drawn, html_table(*table_rows(self)))
 
 
-def table_rows(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """(header, cells) of the table that people read; all columns after dev and select are of the test list, if there is one.
+class ResultColumn(NamedTuple):
+    """A column of the table: its head and its cells, and of scores the metric and the p-values that mark them."""
+
+    name: str
+    text: Callable[[Row], str]
+    metric: str = ""
+    p: Callable[[Row], float | None] = lambda row: None
+
+
+def columns_of(results: Sequence[Row]) -> list[ResultColumn]:
+    """Return the columns of the table that people read; all after dev and select are of the test list, if there is one.
 
     Columns p are of approximate randomisation by the metric, against the system in their head; those after it are further tests
     against the baseline. Of several test lists the metric is shown of each, with its p-value, and their mean; the rest is of the
     first.
     """
-    tested = any(r["test"] for r in results)
-    metric = results[0].get("metric", "bleu-sbp") if results else "bleu-sbp"
-    seen = [m for r in results[:1] for m in r[r["reported"]] if m not in (*BESIDE, metric)]
-    more = list(results[0].get("tests") or ())[1:] if results else []
-    title = shown(metric)
-    several = any(r["runs"][1:] for r in results)
-    others = [o for o in (results[0]["against"] if results else ()) if any(r["against"][o] is not None for r in results)]
+    metric, on = results[0]["metric"], results[0]["reported"]
+    seen = [m for m in results[0][on] if m not in (*BESIDE, metric)]
+    several = any(row["runs"][1:] for row in results)
+    others = [other for other in results[0]["against"] if any(row["against"][other] is not None for row in results)]
 
-    def number(value: float | None, digits: int = 2) -> str:
-        return "" if value is None else f"{value:.{digits}f}"
+    def figure(name: str, value: Callable[[Row], float | None], digits: int = 2, **score: Any) -> ResultColumn:
+        return ResultColumn(name, lambda row: "" if (found := value(row)) is None else f"{found:.{digits}f}", **score)
 
-    header = ["system", "features", "dev", *(["select", title] if tested else [f"select {title}"]),
-              *(["sd"] if several else []), "95%", *map(shown, seen), "length", "oracle gap",
-              *(f"p {other}" for other in others), "p (boot)",
-              *(["p (strat)"] if several else []), *(part for which in more for part in (which, f"{which} p")),
-              *(["mean"] if more else []), "seconds", "search", "MB"]  # fmt: skip
-    rows = []
-    for r in results:
-        test, low_high = r[r["reported"]], r["confidence"]
-        gap = "" if test["oracle_gap"] is None else f"{100 * test['oracle_gap']:.1f}%"
-        rows.append([
-            r["name"],
-            f"{r['features'] - r['trees']}+{r['trees']}" if r["trees"] else str(r["features"]),
-            number(r["dev"][metric]),
-            *([number(r["select"][metric])] if tested else []),
-            number(test[metric]),
-            *([number(r["sd"] and r["sd"][metric])] if several else []),
-            f"{low_high[0]:.1f}-{low_high[1]:.1f}",
-            *(number(test[m]) for m in seen),
-            number(test["length_ratio"], 3),
-            gap,
-            *(number(r["against"][other], 4) for other in others),
-            number(r["p_bootstrap"], 4),
-            *([number(r["p_stratified"], 4)] if several else []),
-            *(number(v, d) for w in more for v, d in ((r["tests"][w][metric], 2), (r["tests"][w].get("p_value"), 4))),
-            *([number(r["mean"][metric])] if more else []),
-            number(r["seconds"], 1),
-            number(r.get("search_seconds"), 1),
-            number(r["peak_mb"], 0),
-        ])  # fmt: skip
-    return header, rows
+    def score(name: str, which: str, by: str = metric, **more: Any) -> ResultColumn:
+        return figure(name, lambda row: row[which][by], metric=by, **more)
+
+    def against(other: str) -> ResultColumn:
+        return figure(f"p {other}", lambda row: row["against"][other], 4)
+
+    def further(which: str) -> list[ResultColumn]:
+        def p(row: Row) -> Any:
+            return row["tests"][which].get("p_value")
+
+        return [figure(which, lambda row: row["tests"][which][metric], metric=metric, p=p), figure(f"{which} p", p, 4)]
+
+    more = [column for which in list(results[0].get("tests") or ())[1:] for column in further(which)]
+    reported = f"select {shown(metric)}" if on == "select" else shown(metric)
+    return [
+        ResultColumn("system", lambda row: row["name"]),
+        ResultColumn("features", lambda row: f"{row['features'] - row['trees']}" + (f"+{row['trees']}" if row["trees"] else "")),
+        score("dev", "dev"),
+        *([] if on == "select" else [score("select", "select")]),
+        score(reported, on, p=lambda row: row["p_value"]),
+        *([figure("sd", lambda row: row["sd"] and row["sd"][metric])] if several else []),
+        ResultColumn("95%", lambda row: "{:.1f}-{:.1f}".format(*row["confidence"])),
+        *(score(shown(m), on, m) for m in seen),
+        figure("length", lambda row: row[on]["length_ratio"], 3),
+        ResultColumn("oracle gap", lambda row: "" if (gap := row[on]["oracle_gap"]) is None else f"{100 * gap:.1f}%"),
+        *map(against, others),
+        figure("p (boot)", lambda row: row["p_bootstrap"], 4),
+        *([figure("p (strat)", lambda row: row["p_stratified"], 4)] if several else []),
+        *more,
+        *([score("mean", "mean")] if more else []),
+        figure("seconds", lambda row: row["seconds"], 1),
+        figure("search", lambda row: row.get("search_seconds"), 1),
+        figure("MB", lambda row: row["peak_mb"], 0),
+    ]
+
+
+def table_rows(results: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Return the head of the table and its lines."""
+    columns = columns_of(results)
+    return [column.name for column in columns], [[column.text(row) for column in columns] for row in results]
 
 
 def fitting(header: list[str], rows: list[list[str]], *, width: int) -> tuple[list[str], list[list[str]], list[str]]:
@@ -226,14 +243,14 @@ def fitting(header: list[str], rows: list[list[str]], *, width: int) -> tuple[li
     return [header[c] for c in kept], [[row[c] for c in kept] for row in rows], left_out
 
 
-def markdown_table(results: Sequence[Mapping[str, Any]], signatures: Mapping[str, str] | None = None) -> str:
+def markdown_table(results: Sequence[Row], signatures: Mapping[str, str] | None = None) -> str:
     """The table, below it rows that are one run, and the signature of every metric."""
     notes = [f"- {name} and {other} are one run" for name, other in same_rows(results)]
     notes += [f"- {shown(name)}: `{signature}`" for name, signature in (signatures or {}).items()]
     return markdown(*table_rows(results)) + ("\n" + "\n".join(notes) + "\n" if notes else "")
 
 
-def same_rows(results: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+def same_rows(results: Sequence[Row]) -> list[tuple[str, str]]:
     """(a row's name, an earlier one's) where both are the same run."""
     return [(str(row["name"]), str(row["same_as"])) for row in results if row.get("same_as")]
 
@@ -251,22 +268,19 @@ _TEX = str.maketrans(
 
 
 def latex_table(
-    results: Sequence[Mapping[str, Any]], columns: Sequence[str] = (), *, name: str = "results", signatures: Mapping[str, str]
+    results: Sequence[Row], columns: Sequence[str] = (), *, name: str = "results", signatures: Mapping[str, str]
 ) -> str:
     """Return a table for \\input in a document with the package booktabs, by default of all scores but that on dev.
 
     The best of a column of scores is bold; marks on the scores of test lists are p-values against the baseline.
     """
-    header, rows = table_rows(results)
-    scores = _score_columns(results, header, signatures)
-    if unknown := [column for column in columns if column not in header]:
-        raise InputError(f"--columns: expected names of columns ({', '.join(header)}), found {unknown[0]!r}")
-    cells = {column: [row[c].translate(_TEX) for row in rows] for c, column in enumerate(header)}
-    cells |= {column: _marked(cells[column], *scores[column]) for column in scores}
-    columns = columns or ["system", "features", *(column for column in scores if column != "dev")]
-    lines = [[column.translate(_TEX) for column in columns], *zip(*(cells[column] for column in columns), strict=True)]
-    top, *body = (" & ".join(line) + " \\\\" for line in lines)
-    baseline = next((other for other in results[0]["against"] if other not in ("decoder", "global")), "") if results else ""
+    every = {column.name: column for column in columns_of(results)}
+    if unknown := [column for column in columns if column not in every]:
+        raise InputError(f"--columns: expected names of columns ({', '.join(every)}), found {unknown[0]!r}")
+    columns = columns or ["system", "features", *(c.name for c in every.values() if c.metric and c.name != "dev")]
+    cells = [[column.translate(_TEX), *_tex_cells(every[column], results, signatures)] for column in columns]
+    top, *body = (" & ".join(line) + " \\\\" for line in zip(*cells, strict=True))
+    baseline = next((other for other in results[0]["against"] if other not in ("decoder", "global")), "")
     tests = f"$^{{*}}$ $p < 0.05$, $^{{**}}$ $p < 0.01$ against {baseline.translate(_TEX)}, by approximate randomisation."
     return "\n".join([
         "% \\usepackage{booktabs}",
@@ -282,29 +296,14 @@ def latex_table(
     ])  # fmt: skip
 
 
-def _score_columns(
-    results: Sequence[Mapping[str, Any]], header: Sequence[str], signatures: Mapping[str, str]
-) -> dict[str, tuple[float, list[float | None]]]:
-    """Return the sign of each column of scores, 1 where more is better, and the p-values that its cells are marked with."""
-    if not results:
-        return {}
-    metric = results[0]["metric"]
-    reported: list[float | None] = [row["p_value"] for row in results]
-    p = {shown(metric): reported, f"select {shown(metric)}": reported}
-    for which in list(results[0].get("tests") or ())[1:]:
-        p[which] = [row["tests"][which].get("p_value") for row in results]
-    metrics = {**dict.fromkeys(("dev", "select", *p, "mean"), metric), **{shown(m): m for m in signatures if m != metric}}
-
-    def sign(name: str) -> float:
-        lower = METRICS[name].lower_is_better if name in METRICS else "lower-is-better" in signatures.get(name, "")
-        return -1.0 if lower else 1.0
-
-    return {c: (sign(metrics[c]), p.get(c, [None] * len(results))) for c in header if c in metrics}
-
-
-def _marked(cells: Sequence[str], sign: float, p_values: Sequence[float | None]) -> list[str]:
-    """Return cells of scores with the best in bold and marks of significance."""
-    best = max((sign * float(text) for text in cells if text), default=0.0)
-    marks = ["" if p is None else next((f"$^{{{mark}}}$" for limit, mark in MARKS if p < limit), "") for p in p_values]
-    bold = [f"\\textbf{{{text}}}" if text and sign * float(text) == best else text for text in cells]
+def _tex_cells(column: ResultColumn, results: Sequence[Row], signatures: Mapping[str, str]) -> list[str]:
+    """Return the cells of a column, of scores with the best in bold and marks of significance."""
+    cells, metric = [column.text(row).translate(_TEX) for row in results], column.metric
+    if not metric:
+        return cells
+    lower = METRICS[metric].lower_is_better if metric in METRICS else "lower-is-better" in signatures.get(metric, "")
+    best = (min if lower else max)((float(text) for text in cells if text), default=None)
+    p_values = (1.0 if (p := column.p(row)) is None else p for row in results)
+    marks = [next((f"$^{{{mark}}}$" for limit, mark in MARKS if p < limit), "") for p in p_values]
+    bold = [f"\\textbf{{{text}}}" if text and float(text) == best else text for text in cells]
     return [text + mark for text, mark in zip(bold, marks, strict=True)]

@@ -254,9 +254,7 @@ def load_run(folder: str | Path, *, test: str | Path | None = None, maker: Featu
     settings = typed(config, _Config, str(folder / "config.json"), fix=_FIX)
     nbest = read_store(_test_path(folder, settings.inputs, test))
     paper = _paper(folder / "paper.json")
-    rows = [_labelled(row, paper) for row in _read(folder / "results.json", list[Row])]
-    if not rows:
-        raise _bad(folder / "results.json", "a list of systems", "none")
+    rows = _rows(folder, paper)
     if not len(nbest):
         raise InputError(f"{folder}: expected a test list with sentences, found an empty one")
     return FinishedRun(
@@ -272,7 +270,14 @@ def read_results(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return the rows of results.json, under a paper's labels where there is one, and the signatures of metrics."""
     config = _read(folder / "config.json", _Config)
     paper = _paper(folder / "paper.json")
-    return [to_builtins(_labelled(row, paper)) for row in _read(folder / "results.json", list[Row])], config.signatures
+    return [to_builtins(row) for row in _rows(folder, paper)], config.signatures
+
+
+def _rows(folder: Path, paper: Mapping[str, Any] | None) -> list[Row]:
+    """Return the rows of results.json, of which there is at least one, under a paper's labels where there is one."""
+    if not (rows := _read(folder / "results.json", list[Row])):
+        raise _bad(folder / "results.json", "a list of systems", "none")
+    return [_labelled(row, paper) for row in rows]
 
 
 def labels_of(paper: Mapping[str, Any] | None) -> dict[str, str]:
