@@ -21,7 +21,7 @@ from ..model.model import Model
 from ..search.decoder.setup import SearchOptions, decoder_setup
 from ..search.loop import decoders
 from ..search.loop.decoders import LoopDecoder, ParallelText, ReferenceDecoder
-from ..search.loop.driver import LoopOptions, Result, run_loop, table_rows, test_lines
+from ..search.loop.driver import Loop, LoopOptions, Result, table_rows, test_lines
 from ..search.loop.learners import Learner, LoopFeatures, TreeLearner, TunerLearner
 from ..search.loop.moses_decoder import MosesDecoder
 from ..search.loop.online import OnlineLearner
@@ -141,8 +141,8 @@ def loop(o: LoopFlags) -> None:
         features = None  # it makes its own lists
     else:
         learner = _learner(o)
-    how = {name: getattr(o, name) for name in ("threads", "resume", "force", "allow_missing")}
-    _show(o, _run(o, corpora, decoder, learner, start, {**how, "features": features, "tests": tests}))
+    how: dict[str, Any] = {"threads": o.threads, "allow_missing": o.allow_missing, "features": features, "tests": tests}
+    _show(o, _run(o, Loop(corpora, decoder, learner, start, o.output, o.limits, **how, warn=o.warn)))
 
 
 def text_sets(
@@ -194,9 +194,7 @@ def _tests(inputs: Sequence[str], refs: Sequence[str]) -> list[ParallelText]:
     return [replace(c, name=f"test-{digest_lines(lines)[:8]}") for c, lines in zip(found, texts, strict=True)]
 
 
-def _run(
-    o: LoopFlags, corpora: list[ParallelText], decoder: LoopDecoder, learner: Learner, start: Model, how: Mapping[str, Any]
-) -> Result:
+def _run(o: LoopFlags, loop: Loop) -> Result:
     """Run the loop, with progress; show the last lines of a decoder that fails."""
     with o.progress("loop") as bar:
         note = ""
@@ -211,8 +209,9 @@ def _run(
         def tick(done: int, total: int) -> None:
             bar.update(done, total, note)
 
+        loop.report, loop.tick = report, tick
         try:
-            return run_loop(corpora, decoder, learner, start, o.output, o.limits, **how, report=report, warn=o.warn, tick=tick)
+            return loop.run(resume=o.resume, force=o.force)
         except decoders.DecoderError as error:
             for line in error.tail:
                 sys.stderr.write(f"decoder| {line}\n")

@@ -36,7 +36,7 @@ from ...lists.store import read_store, write_store
 from ...model.model import Model
 from ...tuners import tuner_class
 from .decoders import DecodingPlace, LoopDecoder, ParallelText, ReferenceDecoder
-from .driver import LoopFolder, LoopOptions, run_loop
+from .driver import Loop, LoopFolder, LoopOptions
 from .learners import Learner, LoopFeatures, TreeLearner, TunerLearner
 from .online import OnlineLearner
 
@@ -170,15 +170,14 @@ def loop_in_worker(
     """Run a loop; return its rows, the iteration that was picked, and the time it took."""
     learner, features = learner_of(system, d, options)
     limits = replace(d.limits, seed=options.seed + run, gain=options.gain, metric=options.main_metric)
-    how: dict[str, Any] = {"threads": threads, "resume": True, "features": features, "tests": d.tests, "first_lists": start}
+    how: dict[str, Any] = {"threads": threads, "features": features, "tests": d.tests, "first_lists": start}
     scored = f": {limits.metric} "  # in the line of an iteration that is done
 
     def tell(note: str) -> None:
         if scored in note:
             report(f"{system.name}: run {run + 1}, {note}")
 
-    how["report"] = tell
-    result = run_loop(d.corpora, d.decoder, learner, d.start, folder, limits, **how)
+    result = Loop(d.corpora, d.decoder, learner, d.start, folder, limits, **how, report=tell).run(resume=True)
     seconds = [sum(row["seconds"].values()) for row in result.rows]
     return {"picked": result.picked, "iterations": len(result.rows) - 1, "seconds": round(sum(seconds), 3)}
 

@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -151,91 +152,85 @@ class Result:
     tests: tuple[Mapping[str, Any], ...] = ()  # of each test set: scores of the start and of the iteration given, and p
 
 
-def run_loop(
-    corpora: Sequence[ParallelText],
-    decoder: LoopDecoder,
-    learner: Learner,
-    start: Model,
-    run: str | Path,
-    options: LoopOptions | None = None,
-    *,
-    threads: int = 1,
-    resume: bool = False,
-    force: bool = False,
-    allow_missing: bool = False,
-    features: LoopFeatures | None = None,
-    tests: Sequence[ParallelText] = (),
-    first_lists: Path | None = None,
-    report: Callable[[str], None] = lambda note: None,
-    warn: Callable[[str], None] = lambda note: None,
-    tick: Tick = no_tick,
-) -> Result:
+@dataclass
+class Loop:
     """Iteration 0 decodes with ``start``; iteration k learns a model from the lists so far and decodes with it.
 
-    With ``features``, lists get those of templates before they are learned from, and models carry them.
-    ``corpora`` is the one to learn from and, optionally, one to select by. ``tests`` are decoded when the loop is over, with the
-    start and with the model that it gives. All is kept in the folder ``run``; called again with
-    ``resume`` after any interruption it comes to the very model that an uninterrupted run gives, where the decoder itself
-    repeats its lists. ``first_lists`` is a folder that has the start's lists already. ``report`` gets a line when a step begins
-    or ends, ``tick`` how much of the step is done, and of how much; ``warn`` a line for each feature that is left out.
+    All is kept in the folder; a run that goes on after any interruption comes to the very model that an uninterrupted one gives,
+    where the decoder itself repeats its lists. Lists are kept up as iterations come, whether done now or before.
     """
-    options, folder = options or LoopOptions(), LoopFolder(Path(run))
-    metric_of(options.gain), metric_of(options.metric)  # fresh lists have texts and references, and no quality columns
-    inputs = {c.name: [digest_lines(lines) for lines in (c.source, *c.refs)] for c in corpora}
-    if options.pick == "select" and not corpora[1:]:
-        raise InputError("--set pick=select: expected sentences to select by, found none; give --select-input and --select-ref")
-    for level in (start.level if start.trees else None, learner.level):
-        if level is not None:  # now, not after hours
-            decoder.check_trees(level)
-    if features is not None or start.plan is not None:
-        decoder.check_templates()
-    with only_writer(folder.path):
-        parts = {"decoder": decoder.made_from(), "learner": learner.made_from(), "loop": options.made_from(), "input": inputs}
-        if features is not None:
-            parts["features"] = features.made_from()
-        made_from = {f"{part} {name}": value for part, values in parts.items() for name, value in values.items()}
-        folder.open({**made_from, "start": replace(start, config={}).signature}, resume=resume, force=force)
-        how = (threads, report, warn, tick, allow_missing, features, first_lists)
-        loop = _Loop(corpora, decoder, learner, start, folder, options, *how)
-        rows: list[Mapping[str, Any]] = []
-        reason = None
-        while reason is None:
-            rows.append(loop.iteration(len(rows)))
-            reason = stop_reason(rows, options)
-        by = picked_by(options, has_select=len(corpora) > 1, online=learner.online)
-        picked = pick(rows, by, options.metric)
-        if options.pick == "auto" and by == "dev":
-            warn(
-                f"no sentences to select by: iteration {picked} is kept, whose {options.metric} on the sentences learned from is "
-                "the best; give --select for a better choice"
-            )
-        model = folder.model(picked)
-        model.save(folder.path / "model.json")
-        tested = [loop.tested(corpus, picked) for corpus in tests]
-        found = {"rows": rows, "picked": picked, "reason": reason, "model": model.signature}
-        write_json(folder.path / "results.json", {**found, **({"tests": tested} if tested else {})})
-    return Result(tuple(rows), picked, reason, model, tuple(tested))
 
-
-@dataclass
-class _Loop:
-    """The run under way: its lists are kept up as iterations come, whether done now or before an interruption."""
-
-    corpora: Sequence[ParallelText]
+    corpora: Sequence[ParallelText]  # to learn from and, optionally, to select by
     decoder: LoopDecoder
     learner: Learner
     start: Model
-    folder: LoopFolder
-    options: LoopOptions
-    threads: int
-    report: Callable[[str], None]
-    warn: Callable[[str], None]
-    tick: Tick
+    path: str | Path
+    options: LoopOptions = LoopOptions()
+    threads: int = 1
     allow_missing: bool = False
-    features: LoopFeatures | None = None
-    first_lists: Path | None = None
-    accumulated: dict[str, NBest] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
+    features: LoopFeatures | None = None  # of templates: lists get them before they are learned from, and models carry them
+    tests: Sequence[ParallelText] = ()  # decoded at last, with the start and with the model that the loop gives
+    first_lists: Path | None = None  # a folder that has the start's lists already
+    report: Callable[[str], None] = lambda note: None  # gets a line when a step begins or ends
+    warn: Callable[[str], None] = lambda note: None  # gets a line for each feature that is left out
+    tick: Tick = no_tick  # gets how much of the step is done, and of how much
+    accumulated: dict[str, NBest] = field(default_factory=dict, init=False)
+    left_out: dict[str, str] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def folder(self) -> LoopFolder:
+        return LoopFolder(Path(self.path))
+
+    def run(self, *, resume: bool = False, force: bool = False) -> Result:
+        """Iterate to the end, in a new folder, or with ``resume`` in one of an earlier run, which ``force`` replaces."""
+        options, folder, has_select = self.options, self.folder, len(self.corpora) > 1
+        self._check()
+        with only_writer(folder.path):
+            folder.open(self._made_from(), resume=resume, force=force)
+            rows: list[Mapping[str, Any]] = []
+            reason = None
+            while reason is None:
+                rows.append(self.iteration(len(rows)))
+                reason = stop_reason(rows, options)
+            by = picked_by(options, has_select=has_select, online=self.learner.online)
+            picked = pick(rows, by, options.metric)
+            if options.pick == "auto" and by == "dev":
+                self.warn(
+                    f"no sentences to select by: iteration {picked} is kept, whose {options.metric} on the sentences learned "
+                    "from is the best; give --select for a better choice"
+                )
+            model = folder.model(picked)
+            model.save(folder.path / "model.json")
+            tested = [self.tested(corpus, picked) for corpus in self.tests]
+            results = {"rows": rows, "picked": picked, "reason": reason, "model": model.signature}
+            write_json(folder.path / "results.json", {**results, **({"tests": tested} if tested else {})})
+        return Result(tuple(rows), picked, reason, model, tuple(tested))
+
+    def _check(self) -> None:
+        """Raise now, and not after hours, for what cannot be learned or decoded."""
+        (
+            metric_of(self.options.gain),
+            metric_of(self.options.metric),
+        )  # fresh lists have texts and references, and no quality columns
+        if self.options.pick == "select" and not self.corpora[1:]:
+            raise InputError(
+                "--set pick=select: expected sentences to select by, found none; give --select-input and --select-ref"
+            )
+        for level in (self.start.level if self.start.trees else None, self.learner.level):
+            if level is not None:
+                self.decoder.check_trees(level)
+        if self.features is not None or self.start.plan is not None:
+            self.decoder.check_templates()
+
+    def _made_from(self) -> dict[str, Any]:
+        """All that the run depends on: a run that goes on has the same."""
+        inputs = {c.name: [digest_lines(lines) for lines in (c.source, *c.refs)] for c in self.corpora}
+        parts = {"decoder": self.decoder.made_from(), "learner": self.learner.made_from(), "loop": self.options.made_from()}
+        parts["input"] = inputs
+        if self.features is not None:
+            parts["features"] = self.features.made_from()
+        made_from = {f"{part} {name}": value for part, values in parts.items() for name, value in values.items()}
+        return {**made_from, "start": replace(self.start, config={}).signature}
 
     def iteration(self, k: int) -> Mapping[str, Any]:
         """The row of iteration k; what of it is in the folder is not done again."""

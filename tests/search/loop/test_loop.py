@@ -33,12 +33,12 @@ from boostfeat.metrics.significance import approximate_randomisation
 from boostfeat.model.model import Model
 from boostfeat.search.loop.decoders import CommandDecoder, ParallelText, read_start
 from boostfeat.search.loop.driver import (
+    Loop,
     LoopFolder,
     LoopOptions,
     decoded_gains,
     pick,
     picked_by,
-    run_loop,
     stop_reason,
     table_rows,
 )
@@ -148,7 +148,7 @@ def test_every_tuner_is_the_same_as_by_hand_on_the_merged_lists(pools, tmp_path,
     decoder, corpora = PoolDecoder(pools), corpora_of(pools)
     tuner = make_tuner(method, {} if method in ("pro", "mert") else {"epochs": 2})
     options = LoopOptions(max_iterations=3, rescale=False, min_weight_change=0, seed=5)
-    result = run_loop(corpora, decoder, TunerLearner(method, tuner), START, tmp_path / "run", options)
+    result = Loop(corpora, decoder, TunerLearner(method, tuner), START, tmp_path / "run", options).run()
     model, lists, n = START, [], len(result.rows)
     for k in range(n):
         lists.append(decoder.decode(model, corpora[0], None))
@@ -165,7 +165,7 @@ def test_every_tuner_is_the_same_as_by_hand_on_the_merged_lists(pools, tmp_path,
 def test_boosting_goes_on_from_its_trees_and_learns_the_planted_one(pools, tmp_path):
     pools, decoder = {"dev": pools["dev"]}, PoolDecoder(pools)
     options = BoostOptions(rounds=2, rule="all", tree=TreeOptions(min_occurrences=20), pairs=PairOptions(draws=500))
-    result = run_loop(corpora_of(pools), decoder, TreeLearner(options), START, tmp_path / "run", LoopOptions(max_iterations=2))
+    result = Loop(corpora_of(pools), decoder, TreeLearner(options), START, tmp_path / "run", LoopOptions(max_iterations=2)).run()
     first, last = (Model.load(tmp_path / "run" / f"iteration-0{k}" / "model.json") for k in (1, 2))
     by_hand = boost(merge([decoder.decode(START, corpora_of(pools)[0], None)]), None, options, seed=1)
     unscaled = rescaled(first, 1 / first.config["loop"]["scale"])
@@ -181,7 +181,7 @@ def test_the_loop_learns_what_the_command_learns(boostfeat, pools, tmp_path):
     """With the decoder's list and the iteration's seed: weights and trees of the default, bit by bit, before they are scaled."""
     learner = TreeLearner(recipe(rounds=3, min_occurrences=20, draws=200, pairs=20))
     decoder = PoolDecoder(pools)
-    run_loop(corpora_of({"dev": pools["dev"]}), decoder, learner, START, tmp_path / "run", LoopOptions(max_iterations=1))
+    Loop(corpora_of({"dev": pools["dev"]}), decoder, learner, START, tmp_path / "run", LoopOptions(max_iterations=1)).run()
     looped = Model.load(tmp_path / "run" / "iteration-01" / "model.json")
     settings = ("--rounds", 3, "--set", "min_occurrences=20", "--set", "draws=200", "--pairs", 20, "--seed", 1)
     write_store(merge([read_store(tmp_path / "run" / "iteration-00" / "dev.nbest")]), tmp_path / "dev.nbest")
@@ -213,7 +213,7 @@ def test_lists_that_are_learnt_from(pools, tmp_path, accumulate, expected):
 
     options = LoopOptions(max_iterations=3, accumulate=accumulate, min_weight_change=0)
     tuner = make_tuner("pro", {"draws": 500})
-    run_loop(corpora_of({"dev": pools["dev"]}), PoolDecoder(pools), Spy("pro", tuner), START, tmp_path / "r", options)
+    Loop(corpora_of({"dev": pools["dev"]}), PoolDecoder(pools), Spy("pro", tuner), START, tmp_path / "r", options).run()
     lists = [read_store(tmp_path / "r" / f"iteration-0{k}" / "dev.nbest") for k in expected]
     assert seen[2] == merge(lists)
 
@@ -584,7 +584,7 @@ def test_interrupted_at_every_stage_it_resumes_to_the_same_bytes(tmp_path, monke
             few = {"pairs": PairOptions(draws=300), "tree": TreeOptions(min_occurrences=2), "resample_pairs": 1}
             learner = TreeLearner(BoostOptions(rounds=2, **few))
             options, start = replace(options, max_iterations=1), replace(START, trees=(TREE,))  # goes on from trees at once
-        run_loop(corpora_of(pools), PoolDecoder(pools), learner, start, tmp_path / name, options, resume=resume)
+        Loop(corpora_of(pools), PoolDecoder(pools), learner, start, tmp_path / name, options).run(resume=resume)
         return (tmp_path / name / "model.json").read_bytes()
 
     whole = go("whole")
@@ -595,7 +595,7 @@ def test_interrupted_at_every_stage_it_resumes_to_the_same_bytes(tmp_path, monke
         "decode": (PoolDecoder, "decode"),
         "list": (folder.LoopFolder, "keep_list"),
         "state": (folder.LoopFolder, "finish"),
-        "merge": (driver._Loop, "accumulate"),
+        "merge": (driver.Loop, "accumulate"),
     }[stage]
     monkeypatch.setattr(*target, breaking(getattr(*target), after=stage in ("round", "model", "list")))
     for attempt in range(1, 20):
@@ -632,7 +632,7 @@ def test_a_run_goes_on_whatever_its_start_decides_beside_the_score(pools, tmp_pa
 
     def go(start: Model, n_iterations: int) -> int:
         learner, options = TunerLearner("mira", make_tuner("mira", {"epochs": 1})), LoopOptions(max_iterations=n_iterations)
-        run_loop(corpora_of(pools), PoolDecoder(pools), learner, start, tmp_path / "run", options, resume=True)
+        Loop(corpora_of(pools), PoolDecoder(pools), learner, start, tmp_path / "run", options).run(resume=True)
         return len(json.loads((tmp_path / "run" / "results.json").read_text())["rows"])
 
     assert go(START, 1) == 2
@@ -644,7 +644,7 @@ def test_a_folder_at_work_is_left_alone(pools, tmp_path):
 
     learner = TunerLearner("pro", make_tuner("pro", {}))
     with only_writer(tmp_path / "run"), pytest.raises(InputError, match="at work"):
-        run_loop(corpora_of(pools), PoolDecoder(pools), learner, START, tmp_path / "run")
+        Loop(corpora_of(pools), PoolDecoder(pools), learner, START, tmp_path / "run").run()
 
 
 def test_what_an_earlier_run_left_goes_with_force(tmp_path):

@@ -16,7 +16,7 @@ from boostfeat.features.templates import SETS
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
 from boostfeat.search.loop.decoders import DecodingPlace
-from boostfeat.search.loop.driver import LoopOptions, run_loop
+from boostfeat.search.loop.driver import Loop, LoopOptions
 from boostfeat.search.loop.learners import LoopFeatures, TunerLearner
 from boostfeat.search.loop.online import OnlineLearner
 from boostfeat.tuners.adaptive import Adagrad
@@ -88,7 +88,7 @@ def test_words_are_learnt_by_decoding(boostfeat, system, tmp_path, method):
 def test_the_plan_grows_as_features_appear(decoder, corpora, tmp_path):
     features = LoopFeatures(FeatureMaker(), "pt,bi")
     options = LoopOptions(max_iterations=2, min_weight_change=0, seed=4)
-    run_loop(corpora, decoder, TunerLearner("pro", Pro()), START, tmp_path / "run", options, features=features)
+    Loop(corpora, decoder, TunerLearner("pro", Pro()), START, tmp_path / "run", options, features=features).run()
     plans = [plan_of(Model.load(tmp_path / "run" / f"iteration-{k:02d}" / "model.json")) for k in (1, 2)]
     names = [{e.name: set(e.features) for e in plan.entries} for plan in plans]
     assert all(names[0][t] <= names[1][t] for t in ("pt", "bi"))
@@ -111,7 +111,7 @@ def run_online(decoder, corpora, folder, tuner, *, start=START, what=G13, epochs
     features = LoopFeatures.of(FeatureMaker(), what, start)
     learner = OnlineLearner(tuner, decoder, corpora[0], start, features=features)
     options = LoopOptions(max_iterations=epochs, min_weight_change=0, rescale=False, seed=4)
-    return run_loop(corpora, decoder, learner, start, folder, options, threads=threads, **more)
+    return Loop(corpora, decoder, learner, start, folder, options, threads=threads, **more).run()
 
 
 @pytest.mark.parametrize(

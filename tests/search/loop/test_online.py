@@ -15,7 +15,7 @@ from boostfeat.lists.choices import first_choice
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
 from boostfeat.search.loop.decoders import DecodingPlace
-from boostfeat.search.loop.driver import LoopOptions, run_loop
+from boostfeat.search.loop.driver import Loop, LoopOptions
 from boostfeat.search.loop.online import Fresh, OnlineLearner
 from boostfeat.trees.tree import Tree
 from boostfeat.tuners.adaptive import Adagrad
@@ -110,7 +110,7 @@ def test_the_penalty_of_unknown_words_counts_and_is_not_learnt(boostfeat, system
 def run_online(decoder, corpora, folder, tuner, *, epochs=2, threads=1, start=START, **more):
     learner = OnlineLearner(tuner, decoder, corpora[0], start)
     options = LoopOptions(max_iterations=epochs, min_weight_change=0, rescale=False, seed=4)
-    return run_loop(corpora, decoder, learner, start, folder, options, threads=threads, **more)
+    return Loop(corpora, decoder, learner, start, folder, options, threads=threads, **more).run()
 
 
 @pytest.mark.parametrize("shards", [1, 5, 14])
@@ -173,7 +173,7 @@ def test_without_select_the_best_iteration_is_kept_and_that_is_said(decoder, cor
     told: list[str] = []
     limits = LoopOptions(max_iterations=2, min_weight_change=0, rescale=False, seed=4)
     learner = Spoilt(Mira(c=0.05), decoder, corpora[0], START)
-    result = run_loop(corpora[:1], decoder, learner, START, tmp_path / "run", limits, warn=told.append)
+    result = Loop(corpora[:1], decoder, learner, START, tmp_path / "run", limits, warn=told.append).run()
     scores = [row["dev"]["bleu-sbp"] for row in result.rows]
     assert scores[result.picked] == max(scores) > scores[2]
     assert result.model.signature == result.rows[result.picked]["signature"]
@@ -191,7 +191,7 @@ def test_what_online_learning_cannot_do_is_refused(decoder, corpora):
 def test_frozen_weights_stay(decoder, corpora, tmp_path):
     groups = Groups((("LM*", {"freeze": True}),))
     learner = OnlineLearner(Mira(c=0.1), decoder, corpora[0], START, groups)
-    run_loop(corpora, decoder, learner, START, tmp_path / "run", LoopOptions(max_iterations=1, rescale=False))
+    Loop(corpora, decoder, learner, START, tmp_path / "run", LoopOptions(max_iterations=1, rescale=False)).run()
     weights = Model.load(tmp_path / "run" / "iteration-01" / "model.json").weights
     assert weights["LM0"] == START.weights["LM0"]
     assert weights["TranslationModel0_0"] != START.weights["TranslationModel0_0"]
