@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,11 +18,13 @@ from ..features.feature_maker import FeatureMaker
 from ..features.plan import parse_products
 from ..features.registry import GIVEN, STATES
 from ..features.resources import ResourceFiles
+from ..lists.agreement import check_agreement
 from ..lists.forks import in_forks
 from ..lists.nbest import NBest
-from ..lists.store import parts_of, read_store
+from ..lists.store import check_parts, ends_of, parts_of, read_store
 from ..model.model import Model
 from .checked_inputs import LIST, ListFlags, OutputFlags, check_model, feature_maker, refuse_unused
+from .cluster_flags import ClusterFlags, cluster_of, refuse_cluster
 from .console import FILES, Common, file, laid_out, model_file, output_file, terminal_width
 from .list_commands import group_table
 from .outputs import check_kind
@@ -30,7 +33,7 @@ TAUGHT = ("clusters_src", "clusters_tgt")  # files that a plan holds
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeaturizeFlags(ListFlags, OutputFlags):
+class FeaturizeFlags(ListFlags, OutputFlags, ClusterFlags):
     """Flags of ``featurize``."""
 
     store: str = argument(*LIST)
@@ -71,6 +74,7 @@ def featurize(o: FeaturizeFlags) -> None:
     if is_folder_name(o.output):
         _featurize_parts(o)
         return
+    refuse_cluster(o, o.output)
     with feature_maker(o, o.files, seed=o.seed, threads=o.threads) as maker:
         frozen = _frozen(o) if o.plan else None
         nbest = read_store(o.store)
@@ -108,20 +112,31 @@ def _featurize_parts(o: FeaturizeFlags) -> None:
     files = parts_of(o.store)
     if not files or not o.plan or o.templates:
         raise InputError(f"-o {o.output}: parts are made one by one from those of a folder, with --plan FILE and no --templates")
-    plan = _frozen(o)
-    with new_folder(o.output) as place:
+    _frozen(o)
+    with cluster_of(o) as cluster, new_folder(o.output) as place:
+        if cluster is None:
+            told = in_forks(partial(_featurize_part, o.files, o.seed, o.plan, place), files, o.threads)
+        else:
+            task = partial(_featurize_part, o.files.absolute(), o.seed, os.path.abspath(o.plan), place)
+            told = cluster.side_by_side(task, [file.absolute() for file in files])
+        heads = [head for _, head, _ in told]
+        check_parts(files, heads)
+        lines = [line for _, _, said in told for line in said]
+        lines += check_agreement(dict(zip(map(str, files), heads, strict=True)), allow_missing=True)
+        for line in dict.fromkeys(lines):
+            o.say(line)
+    n_hyps = sum(n for n, _, _ in told)
+    o.emit_json({"parts": len(told), "hypotheses": n_hyps, "output": o.output, "seconds": o.seconds})
+    o.say(f"{counted(len(told), 'part')}, {counted(n_hyps, 'hypothesis')} -> {o.output} in {o.seconds:.1f} s")
 
-        def compute(file: Path) -> tuple[int, list[str]]:
-            said: list[str] = []
-            maker = FeatureMaker(o.files, seed=o.seed, say=said.append)
-            refuse_unused(maker, plan)
-            return maker.apply(read_store(file), plan, to=place / file.name, where=file.name).n_hyps, said
 
-        told = in_forks(compute, files, o.threads)
-    for line in dict.fromkeys(line for _, lines in told for line in lines):
-        o.say(line)
-    o.emit_json({"parts": len(told), "hypotheses": sum(n for n, _ in told), "output": o.output, "seconds": o.seconds})
-    o.say(f"{counted(len(told), 'part')}, {counted(sum(n for n, _ in told), 'hypothesis')} -> {o.output} in {o.seconds:.1f} s")
+def _featurize_part(files: ResourceFiles, seed: int, plan_file: str, place: Path, part: Path) -> tuple[int, NBest, list[str]]:
+    """Write a part with the features of a plan; return its hypotheses, its ends, and what is to be said."""
+    said: list[str] = []
+    maker, plan = FeatureMaker(files, seed=seed, say=said.append), FeaturePlan.load(plan_file)
+    refuse_unused(maker, plan)
+    out = maker.apply(read_store(part), plan, to=place / part.name, where=part.name)
+    return out.n_hyps, ends_of(out), said
 
 
 def _learn(o: FeaturizeFlags, nbest: NBest, maker: FeatureMaker, plan_file: str | None) -> NBest:

@@ -43,17 +43,18 @@ from ..model.model import Model
 from ..model.own_order import in_own_order, is_below_own_order
 from ..model.tree_columns import augmented_weights, folded
 from ..search.graphs.graph_mert import fit_graphs
-from ..search.loop.graph_lists import GRAPHS, GraphOptions, graphs_of, grown
+from ..search.loop.graph_lists import GraphOptions, graphs_of, grown
 from ..tuners import tuner_class
 from ..tuners.base import Features, Groups, Run, decoder_weights, feature_warnings
 from ..tuners.tuner_options import TUNER_OPTIONS
 from .checked_inputs import ModelFlags, OutputFlags, check_lists, feature_maker, refuse_files, refuse_unused
+from .cluster_flags import ClusterFlags, cluster_of
 from .console import FILES, LEARNING, file, output_file, table
 from .search_commands import core_names
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearningFlags(ModelFlags, OutputFlags):
+class LearningFlags(ModelFlags, OutputFlags, ClusterFlags):
     """Flags of commands that learn from a list."""
 
     stores: Sequence[str] = argument("LIST.nbest...", "Imported training lists; several are joined")
@@ -63,12 +64,6 @@ class LearningFlags(ModelFlags, OutputFlags):
         None, "Sets or templates (A+B), or FILE.toml; kept in the model", metavar="NAMES", group=LEARNING, without="graph_plan"
     )
     graphs: GraphOptions = field(default_factory=GraphOptions)
-    engine: str = option("local", "Where fits run: local, or dask for a cluster", choices=("local", "dask"), group=GRAPHS)
-    scheduler: str = option("local", "Address of Dask's scheduler; local: start processes here", rare=True, needs="engine=dask")
-    workers: int | None = option(
-        None, "Number of workers to use; default: all", least=1, most=2**16, rare=True, needs="engine=dask"
-    )
-    timeout: float = option(60.0, "Seconds of silence after which a worker is given up", least=1, rare=True, needs="engine=dask")
 
     def made_with(self) -> dict[str, Any]:
         """Return digests of the files that a model is made with, beside its lists."""
@@ -82,6 +77,13 @@ class LearningFlags(ModelFlags, OutputFlags):
         held_out = read_store(self.select) if self.select else None
         check_lists(self, {**(lists if self.stores[1:] else {"LIST": lists[self.stores[0]]}), "--select": held_out})
         return concat([lists[path] for path in self.stores]) if self.stores[1:] else lists[self.stores[0]], held_out
+
+    def stores_with(self, dev: NBest, held_out: NBest | None) -> list[tuple[str, NBest]]:
+        """Return the lists and the paths that they can be opened by: what was joined has none."""
+        return [
+            *([] if self.stores[1:] else [(self.stores[0], dev)]),
+            *([] if held_out is None else [(str(self.select), held_out)]),
+        ]
 
     def graphs_with(self, plan: FeaturePlan | None) -> GraphOptions:
         """Return the graphs, with the names of their values and the features of their edges."""
@@ -127,34 +129,6 @@ def refuse_useless(given: Iterable[str], gain: str, nbest: NBest) -> None:
     for name in given:
         if name in useless:
             raise InputError(f"{name.replace('_', '-')} does nothing {useless[name]}; leave it out")
-
-
-@contextlib.contextmanager
-def cluster_of(o: LearningFlags, dev: NBest, held_out: NBest | None) -> Iterator[Any]:
-    """Connect to the workers of a cluster, if one is asked for; say where its dashboard is.
-
-    A single store to learn from, and one that chooses, are opened by workers themselves.
-    """
-    if o.engine != "dask":
-        yield None
-        return
-    from ..distributed.worker_data import Source
-    from ..distributed.workers import Workers, connected
-
-    paths = [] if o.stores[1:] else [(o.stores[0], dev)]
-    paths += [] if held_out is None else [(str(o.select), held_out)]
-    stores = [(nbest, Source.of(path, nbest)) for path, nbest in paths if os.path.isfile(path) or os.path.isdir(path)]
-    with connected(o.scheduler, workers=o.workers, threads=o.threads, timeout=min(o.timeout, 20.0)) as client:
-        if o.scheduler != "local":  # the cluster made here has none
-            o.say(f"dask dashboard: {client.dashboard_link}")
-        # workers that are lost are named to the quiet too: their run would seem to hang
-        cluster = Workers(client, workers=o.workers, timeout=o.timeout, stores=stores, say=replace(o, quiet=False).say)
-        try:
-            yield cluster
-        except BaseException:
-            cluster.abandon()
-            raise
-        cluster.close()
 
 
 def tuned_on_graphs(
@@ -217,8 +191,8 @@ def tune(o: TuneFlags) -> None:
         raise InputError("--set pick=select: it needs --select LIST")
     start = Model.load(o.init) if o.init and o.init != "zero" else None
     raw, chosen_by = o.read_lists()
-    with cluster_of(o, raw, chosen_by) as workers:
-        models, features, run = _tuned(o, tuner, raw, chosen_by, start, workers)
+    with cluster_of(o, o.stores_with(raw, chosen_by)) as cluster:
+        models, features, run = _tuned(o, tuner, raw, chosen_by, start, cluster)
     nbest, held_out = features.dev, features.select
     result, text, model = _summary(models, run.metric, metric_of(run.metric, nbest).sign)
     if start is not None and start.trees:
@@ -233,10 +207,10 @@ def tune(o: TuneFlags) -> None:
 
 
 def _tuned(
-    o: TuneFlags, tuner: Any, raw: NBest, chosen_by: NBest | None, start: Model | None, workers: Any
+    o: TuneFlags, tuner: Any, raw: NBest, chosen_by: NBest | None, start: Model | None, cluster: Any
 ) -> tuple[list[Model], FeaturedLists, Run]:
     """Return the models of all runs, the lists with their features, and how the tuner was run."""
-    with maker_for(o, o.templates or "none", start, cluster_fits(workers)) as maker:
+    with maker_for(o, o.templates or "none", start, cluster) as maker:
         features = chosen_features(raw, chosen_by, recipe_of(gain=o.gain, try_templates=False), o.templates, start, maker)
         check_plan(o, maker, features.plan, start)
     nbest, held_out, plan = features.dev, features.select, features.plan
@@ -250,7 +224,7 @@ def _tuned(
         nbest, run = tuned_on_graphs(o, tuner, nbest, held_out, run, o.graphs_with(plan))
     _warn(o, nbest, run)
     again = [replace(run, seed=o.seed + n) for n in range(o.runs)]
-    return _fitted(o, fit or _fit_of(workers), tuner, nbest, held_out, again), replace(features, dev=nbest), run
+    return _fitted(o, fit or _fit_of(cluster), tuner, nbest, held_out, again), replace(features, dev=nbest), run
 
 
 def _never_below_order(o: TuneFlags, model: Model, nbest: NBest, held_out: NBest | None, metric: str) -> Model:
@@ -315,7 +289,7 @@ def _fit_of(cluster: Any) -> Fit:
         return lambda tuner, nbest, held_out, runs: [tuner.fit(nbest, held_out, run) for run in runs]
     from ..distributed.cluster_tuning import tune_on
 
-    return partial(tune_on, cluster)
+    return partial(tune_on, cluster.workers)
 
 
 def _fitted(o: TuneFlags, fit: Fit, tuner: Any, nbest: NBest, held_out: NBest | None, runs: Sequence[Run]) -> list[Model]:
@@ -450,22 +424,13 @@ def induce(o: InduceFlags) -> None:
         return
     if held_out is None and dev.n_repeats:
         o.say(f"{counted(dev.n_repeats, 'sentence')} of {len(dev):,} occur more than once: folds keep copies together")
-    with cluster_of(o, dev, held_out) as workers:
-        model, features = _learned(o, dev, held_out, options, start, so_far, cluster_fits(workers))
+    with cluster_of(o, o.stores_with(dev, held_out)) as cluster:
+        model, features = _learned(o, dev, held_out, options, start, so_far, cluster)
     model.save(o.output)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(partial)
     say_of_start(o, start, model, dev, held_out)
     _tell(o, model, features.dev, features.select, options)
-
-
-def cluster_fits(workers: Any) -> Any:
-    """Return what computes templates and fits on workers; None where there are none."""
-    if workers is None:
-        return None
-    from ..distributed.cluster import ClusterFits
-
-    return ClusterFits(workers)
 
 
 def _say_features(o: InduceFlags, features: FeaturedLists, options: BoostOptions) -> None:

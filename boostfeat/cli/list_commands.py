@@ -11,7 +11,7 @@ from ..core.files import is_folder_name, open_output
 from ..core.options import argument, option
 from ..features import feature_groups
 from ..formats import write
-from ..formats.importing import Corpus, import_corpus, import_parts, of_table, read_other, read_tokens
+from ..formats.importing import Corpus, PartTold, import_corpus, import_parts, of_table, read_other, read_tokens
 from ..formats.moses.ini import read_weights
 from ..lists.absent import HELP as ABSENT
 from ..lists.absent import WAYS
@@ -21,13 +21,14 @@ from ..lists.joining import join_column, join_list, join_tokens
 from ..lists.nbest import NBest
 from ..lists.pieces import SUBWORDS
 from ..lists.quality import default_metric, join_qualities
-from ..lists.store import parts_of, read_store, write_store
+from ..lists.store import read_store, write_store
 from ..lists.tables import name_and_file, read_numbers, split_spec
 from ..metrics.metric import figure, shown, tokenizer
 from ..model.model import Model
 from ..search.graphs.graph_files import is_graph
 from ..search.loop.decoders import read_start
 from .checked_inputs import LIST, OutputFlags, say_unwritten
+from .cluster_flags import ClusterFlags, cluster_of, refuse_cluster
 from .console import FILES, Common, file, output_file, table
 from .search_commands import MANY, core_names, show_graphs
 
@@ -51,7 +52,7 @@ class QualityFlags(OutputFlags):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportFlags(QualityFlags):
+class ImportFlags(QualityFlags, ClusterFlags):
     """Flags of ``import``."""
 
     files: Sequence[str] = argument("[FILE]...", "n-best lists or graphs; '-' is standard input", ())
@@ -60,14 +61,18 @@ class ImportFlags(QualityFlags):
     source: str | None = file("Source sentences, one per line", short="s")
     format: str = option("auto", "Format of the lists; auto looks at the content", group=FILES)
     first: int | None = option(None, "Read only the first N sentences", least=1)
-    size: int | None = option(None, "Maximum hypotheses per sentence; graphs: N best [100]", least=1)
+    size: int | None = option(None, "Most hypotheses of a sentence; graphs: N best [100]", least=1)
     tokenize: str = option("none", "sacrebleu's tokenizer for metrics: none, 13a, intl, zh, char, ...")
     allow_mismatch: bool = option(False, "Keep differences between totals and sums over units as a feature")
     missing: str | None = option(None, ABSENT, choices=WAYS)
     lines: int | None = option(None, "Lines per source sentence, with --format lines", least=1, short="n", group=LINES)
-    counts: str | None = option(None, "File with the number of lines of each source sentence", metavar="FILE", group=LINES)
-    scores: Sequence[str] = option((), "File (or NAME=FILE) of one score per line; repeatable", metavar="FILE", group=LINES)
-    group: str | None = option(None, "Column that names the list of a row; a row is a hypothesis", metavar="COLUMN", group=TABLES)
+    counts: str | None = option(
+        None, "File with the number of lines of each source sentence", metavar="FILE", group=LINES, without="engine=dask"
+    )
+    scores: Sequence[str] = option(
+        (), "File (or NAME=FILE) of one score per line; repeatable", metavar="FILE", group=LINES, without="engine=dask"
+    )
+    group: str | None = option(None, "Column that names the list of a hypothesis", metavar="COLUMN", group=TABLES)
     text: str | None = option(None, "Column of the hypotheses' texts", needs="group", metavar="COLUMN", group=TABLES)
     features: str | None = option(None, "Columns of features", needs="group", metavar="A,B,...", group=TABLES)
     subwords: str = option(
@@ -78,7 +83,7 @@ class ImportFlags(QualityFlags):
     weights: Sequence[str] = file(
         "Weights that rank paths: a model file, or files of 'Name= value' lines; repeatable", default=(), group=GRAPHS
     )
-    names: str | None = option(None, "osgx: names of the values in core=(...), or a moses.ini", metavar="A,B,...", group=GRAPHS)
+    names: str | None = option(None, "osgx: names of core=(...), or a moses.ini", metavar="A,B,...", group=GRAPHS)
 
 
 def import_(o: ImportFlags) -> None:
@@ -117,9 +122,11 @@ def import_(o: ImportFlags) -> None:
                 raise InputError(
                     f"--quality {of_files[0]}: it is of all parts together; import without it, and 'boostfeat join' it"
                 )
-            import_parts(corpus, options, o.output, list(o.lower_is_better))
-            _tell_parts(o)
+            with cluster_of(o) as cluster:
+                parts = import_parts(corpus, options, o.output, list(o.lower_is_better), cluster)
+            _tell_parts(o, parts)
             return
+        refuse_cluster(o, o.output)
         nbest = join_qualities(import_corpus(corpus, options), of_files, list(o.lower_is_better))
     write_store(nbest, o.output)
     o.emit_json({**sizes(nbest), "seconds": o.seconds, "output": o.output})
@@ -130,14 +137,15 @@ def import_(o: ImportFlags) -> None:
     )
 
 
-def _tell_parts(o: ImportFlags) -> None:
+def _tell_parts(o: ImportFlags, parts: Sequence[PartTold]) -> None:
     """Say how large the parts of a list are together; what is distinct in all of them is not counted."""
-    each = [sizes(read_store(part)) for part in parts_of(o.output)]
-    added = {name: sum(part[name] for part in each) for name in ("sentences", "hypotheses", "units")}
-    o.emit_json({"parts": len(each), **added, "seconds": o.seconds, "output": o.output})
+    added = dict(
+        zip(("sentences", "hypotheses", "units"), map(sum, zip(*(part.sizes for part in parts), strict=True)), strict=True)
+    )
+    o.emit_json({"parts": len(parts), **added, "seconds": o.seconds, "output": o.output})
     names = zip(("sentence", "hypothesis", "unit"), added.values(), strict=True)
     what = ", ".join(counted(n, name) for name, n in names)
-    o.say(f"{what} in {counted(len(each), 'part')} -> {o.output} in {o.seconds:.1f} s")
+    o.say(f"{what} in {counted(len(parts), 'part')} -> {o.output} in {o.seconds:.1f} s")
 
 
 def _graph_weights(o: Common, paths: list[str]) -> Mapping[str, float]:

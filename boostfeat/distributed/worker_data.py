@@ -94,16 +94,11 @@ class StoreFile(NamedTuple):
     sentences: int
 
     def open(self) -> NBest:
-        """Open it on a worker, in a task."""
-        from distributed import get_worker
-
-        who = f"worker {get_worker().address}"
+        """Open it on a worker."""
         if not os.path.isfile(self.path):
-            raise InputError(
-                f"{self.path}: expected the store on {who} too, found no such file there; put it where all workers see it"
-            )
+            raise InputError(f"{self.path}: expected the store here too, found no such file; put it where all workers see it")
         if (found := os.path.getsize(self.path)) != self.size:
-            raise InputError(f"{self.path}: expected {self.size} bytes on {who}, found {found}; give all workers the same store")
+            raise InputError(f"{self.path}: expected {self.size} bytes, found {found}; give all workers the same store")
         return read_store(self.path)
 
 
@@ -344,6 +339,16 @@ _USED: dict[str, float] = {}  # when each was last called
 def opened(lists: Source | NBest | None, sentences: tuple[int, int] | None = None) -> Any:
     """Return lists as a worker has them: those of a store are opened, others were sent."""
     return lists.open(sentences) if isinstance(lists, Source) else lists
+
+
+def on_worker(function: Callable[..., T], *arguments: Any, **how: Any) -> T:
+    """Call a function on a worker, whose name errors about files begin with; their kinds want more than a message keeps."""
+    from distributed import get_worker
+
+    try:
+        return function(*arguments, **how)
+    except InputError as error:
+        raise InputError(f"worker {get_worker().address}: {error}") from None
 
 
 def load(key: str, make: Any, lists: Source | NBest, *arguments: Any, share: Share) -> dict[str, str]:

@@ -21,7 +21,7 @@ from ..core.errors import InputError, counted
 from ..lists.nbest import NBest
 from ..tuners.linear import LinearPart
 from .block_range import BlockRange
-from .worker_data import Source, WorkerData, call, drop, free_port, hosts_of, load, shares_of, versions
+from .worker_data import Source, WorkerData, call, drop, free_port, hosts_of, load, on_worker, shares_of, versions
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -319,9 +319,11 @@ class Workers:
             futures = [future for future in futures if future not in ended]
         self._imported = list(self.members)
 
-    def _submit(self, call: tuple[Any, ...], addresses: list[str], **named: Any) -> Any:
+    def _submit(self, call: tuple[Any, ...], addresses: list[str], **how: Any) -> Any:
         function, *arguments = (self.handle(item) if isinstance(item, NBest) else item for item in call)
-        return self.client.submit(function, *arguments, **named, workers=addresses, allow_other_workers=False, pure=False)
+        return self.client.submit(
+            on_worker, function, *arguments, **how, workers=addresses, allow_other_workers=False, pure=False
+        )
 
     def _ended(self, futures: Iterable[Any]) -> list[Any]:
         """Wait for some of these to end, not for long; raise where a worker is lost."""

@@ -3,8 +3,9 @@ the files that they are read from, declared once for every command that computes
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from ..core.arrays import F64
@@ -85,3 +86,12 @@ class ResourceFiles(TemplateFiles):
 
     phrase_table: str | None = option(None, "Moses' phrase table, for joint phrase counts", metavar="FILE", group=FEATURES)
     lm: str | None = option(None, "Language model (ARPA), for scores of words", metavar="FILE", group=FEATURES)
+
+    def absolute(self) -> ResourceFiles:
+        """Return the paths by which a process with another working folder opens them."""
+        given: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name)}
+        whole: dict[str, Any] = {
+            name: os.path.abspath(path) if isinstance(path, str) else type(path)(map(os.path.abspath, path))
+            for name, path in given.items()
+        }
+        return replace(self, **whole)

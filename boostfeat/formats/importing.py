@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from glob import glob
 from itertools import islice, pairwise
 from math import log1p
@@ -20,7 +21,7 @@ from msgspec.structs import astuple
 
 from ..core.arrays import F64, I64, offsets
 from ..core.errors import FormatError, InputError, counted
-from ..core.files import new_folder, on_progress, read_head, read_lines
+from ..core.files import new_folder, read_head, read_lines
 from ..core.overwriting import HEAD
 from ..core.strict_json import typed
 from ..core.text import BLANKS
@@ -32,7 +33,7 @@ from ..lists.joining import TokenNumbers, plain_tokens
 from ..lists.nbest import NBest, strings
 from ..lists.pieces import MARKS, has_marks, scheme_of, scheme_of_lines
 from ..lists.quality import join_qualities
-from ..lists.store import MAGIC, PART_NAME, parts_of, read_store, write_store
+from ..lists.store import MAGIC, PART_NAME, ends_of, parts_of, read_store, write_store
 from ..lists.tables import read_rows
 from ..lists.words import tokenise
 from ..metrics.metric import tokenizer
@@ -70,12 +71,23 @@ class Corpus:
     tokenize: str = "none"  # for BLEU, as sacrebleu
     missing: str | None = None  # what becomes of values that few hypotheses lack, see lists.absent
 
+    def absolute(self) -> Corpus:
+        """Return the corpus as a process with another working folder opens it: its source and references."""
+        refs = [os.path.abspath(path) for path in expand(self.refs)]
+        return replace(self, refs=refs, source=self.source and os.path.abspath(self.source))
+
 
 class Lines(NamedTuple):
     """The source sentences and the references that were given."""
 
     source: Sequence[str] | None
     refs: Sequence[Sequence[str]]
+
+    @classmethod
+    def of(cls, corpus: Corpus) -> Lines:
+        """Read the lines of a corpus."""
+        source = _lines(corpus.source, corpus.first) if corpus.source else None
+        return cls(source, [_lines(path, corpus.first) for path in expand(corpus.refs)])
 
     def attached(self, nbest: NBest, name: str, *, start: int = 0, end: int | None = None, threads: int = 1) -> NBest:
         """Return a list with its lines; it is the sentences from ``start`` to the one before ``end``, or to the last line."""
@@ -96,15 +108,13 @@ def import_corpus(corpus: Corpus, options: ReadOptions) -> NBest:
 
 def _given(corpus: Corpus, options: ReadOptions) -> tuple[Lines, ReadOptions]:
     """Return source and references, and options that know of them; raise for what does not go together."""
-    ref_files = expand(corpus.refs)
-    if [*corpus.files, *corpus.systems, corpus.source, *ref_files].count("-") > 1:
+    if [*corpus.files, *corpus.systems, corpus.source, *expand(corpus.refs)].count("-") > 1:
         raise InputError("'-': expected one input from standard input, found more; name files")
     if bool(corpus.files) == bool(corpus.systems):
         raise InputError("import: expected lists, or --system files, found both or none; name one kind")
     _check_used(corpus, options)
-    source = _lines(corpus.source, corpus.first) if corpus.source else None
-    refs = [_lines(path, corpus.first) for path in ref_files]
-    return Lines(source, refs), replace(options, source=source, subwords=_subwords(refs, options), first=corpus.first)
+    lines = Lines.of(corpus)
+    return lines, replace(options, source=lines.source, subwords=_subwords(lines.refs, options), first=corpus.first)
 
 
 def _read_lists(corpus: Corpus, options: ReadOptions) -> NBest:
@@ -140,18 +150,22 @@ def _finished(corpus: Corpus, lines: Lines, nbest: NBest, options: ReadOptions, 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-class _Told(NamedTuple):
+class PartTold(NamedTuple):
     """A part that a process has written, and what it says of it."""
 
     file: Path
     name: str  # of the list that it was
     first: int
     last: int
+    sizes: tuple[int, int, int]  # sentences, hypotheses, units
+    ends: NBest
     warnings: list[str]
 
 
-def import_parts(corpus: Corpus, options: ReadOptions, folder: str, lower_is_better: Sequence[str] = ()) -> None:
-    """Write the lists of a corpus to a folder of stores, a file each, which processes read side by side.
+def import_parts(
+    corpus: Corpus, options: ReadOptions, folder: str, lower_is_better: Sequence[str] = (), cluster: Any = None
+) -> list[PartTold]:
+    """Write the lists of a corpus to a folder of stores, a file each, which processes or workers read side by side.
 
     Sentences of a part follow those of the parts before; a list that is read from the folder is the one that all files give.
     """
@@ -160,35 +174,51 @@ def import_parts(corpus: Corpus, options: ReadOptions, folder: str, lower_is_bet
     if corpus.missing == "worst":
         raise InputError("--missing worst looks at all lists; write one store (-o without '/' at its end)")
     lines, options = _given(corpus, options)
-    files, here = [str(file) for path in corpus.files for file in files_of(path)], os.getpid()
+    files = [str(file) for path in corpus.files for file in files_of(path)]
     with new_folder(folder) as place:
-
-        def part(k: int) -> _Told | None:
-            if os.getpid() != here:
-                on_progress.set(None)
-            said: list[str] = []
-            alone, how = replace(corpus, files=[files[k]]), replace(options, warn=said.append, threads=1)
-            nbest = _read_lists(alone, how)
-            if not len(nbest):  # beyond --first
-                return None
-            nbest = join_qualities(_finished(alone, lines, nbest, how, is_part=True), [], lower_is_better)
-            write_store(nbest, place / f"{k}.nbest")
-            return _Told(place / f"{k}.nbest", files[k], int(nbest.ids[0]), int(nbest.ids[-1]), said)
-
-        told = sorted(filter(None, in_forks(part, range(len(files)), options.threads)), key=lambda part: part.first)
+        if cluster is None:
+            read = partial(_import_part, corpus, options, place, lower_is_better, lines=lines)
+            found = in_forks(read, list(enumerate(files)), options.threads)
+        else:
+            elsewhere = replace(options, source=None, warn=PLAIN.warn)
+            read = partial(_import_part, corpus.absolute(), elsewhere, place, lower_is_better)
+            found = cluster.side_by_side(read, list(enumerate(map(os.path.abspath, files))))
+        told = sorted(filter(None, found), key=lambda part: part.first)
         if not told:
             raise _too_few(corpus.first)
         for line in dict.fromkeys(line for part in told for line in part.warnings):
             options.warn(line)
         _line_up(told, lines, options)
-        for k, part_told in enumerate(told):
-            os.replace(part_told.file, place / PART_NAME.format(k + 1, len(told)))
-        parts = {part.name: read_store(place / PART_NAME.format(k + 1, len(told))) for k, part in enumerate(told)}
-        for difference in check_agreement(parts, allow_missing=True):
+        for k, part in enumerate(told):
+            os.replace(part.file, place / PART_NAME.format(k + 1, len(told)))
+        for difference in check_agreement({part.name: part.ends for part in told}, allow_missing=True):
             options.warn(f"warning: {difference}")
+    return told
 
 
-def _line_up(told: Sequence[_Told], lines: Lines, options: ReadOptions) -> None:
+def _import_part(
+    corpus: Corpus,
+    options: ReadOptions,
+    place: Path,
+    lower_is_better: Sequence[str],
+    numbered: tuple[int, str],
+    *,
+    lines: Lines | None = None,
+) -> PartTold | None:
+    """Write a file of a corpus as a part; None where it is beyond ``first``. Without lines, a worker reads them itself."""
+    (k, file), said = numbered, list[str]()
+    lines = lines or Lines.of(corpus)
+    corpus, options = replace(corpus, files=[file]), replace(options, source=lines.source, warn=said.append, threads=1)
+    nbest = _read_lists(corpus, options)
+    if not len(nbest):
+        return None
+    nbest = join_qualities(_finished(corpus, lines, nbest, options, is_part=True), [], lower_is_better)
+    write_store(nbest, path := place / f"{k}.nbest")
+    sizes = len(nbest), nbest.n_hyps, nbest.n_occurrences
+    return PartTold(path, file, int(nbest.ids[0]), int(nbest.ids[-1]), sizes, ends_of(nbest), said)
+
+
+def _line_up(told: Sequence[PartTold], lines: Lines, options: ReadOptions) -> None:
     """Check that parts follow each other, and that all lines have a part; those between two parts are of the second."""
     end, before = 0, ""
     for part in told:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.files import on_progress
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -80,6 +81,7 @@ def _fork(work: Callable[[], Any]) -> tuple[int, Connection]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return pid, ours
     with contextlib.suppress(BaseException):
+        on_progress.set(None)  # whoever started it shows its own
         try:
             answer = work()
         except InputError as error:

@@ -178,7 +178,7 @@ def read_store(path: str | Path) -> NBest:
     if not files:
         raise InputError(f"{path}: expected a store, or a folder with parts of one (*.nbest), found none; import the list first")
     parts = [_read_file(file) for file in files]
-    _check_parts(files, parts)
+    check_parts(files, parts)
     return stack(parts)
 
 
@@ -198,7 +198,12 @@ def parts_of(path: str | Path) -> list[Path]:
     return files
 
 
-def _check_parts(files: Sequence[Path], parts: Sequence[NBest]) -> None:
+def ends_of(part: NBest) -> NBest:
+    """Return the first and the last sentence, which show whether parts go together."""
+    return part.take(np.unique([0, len(part) - 1]) if len(part) else slice(0))
+
+
+def check_parts(files: Sequence[Path], parts: Sequence[NBest]) -> None:
     """Raise where no list has these parts: sentences that are there twice, or references that some lack."""
     for (file, part), (other, after) in pairwise(zip(files, parts, strict=True)):
         if len(part) and len(after) and after.ids[0] <= part.ids[-1]:

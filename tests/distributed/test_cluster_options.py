@@ -155,3 +155,47 @@ def test_what_a_cluster_does_not_take_is_refused_by_name(folder, boostfeat, monk
     code, out, err = boostfeat(command, "dev.nbest", *row.split(), "--engine", "dask", "-o", "m.json")
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert line in err
+
+
+def test_workers_write_the_parts_that_one_machine_writes(client, boostfeat, tmp_path, monkeypatch):
+    """Lists, references, a plan and a plugin are read by their paths, wherever workers run."""
+    monkeypatch.chdir(tmp_path)
+    lines = lzma.decompress((DATA / "dev.nbest.xz").read_bytes()).splitlines(keepends=True)
+    for name, start in (("late", 70), ("early", 0)):
+        own = [line for line in lines if start <= int(line.partition(b" ")[0]) < start + 70]
+        Path(f"{name}.xz").write_bytes(lzma.compress(b"".join(own), preset=0))
+    for side in ("src", "ref"):
+        Path(side).write_text(
+            "".join((DATA / f"dev.{side}").read_text(encoding="utf-8").splitlines(True)[:140]), encoding="utf-8"
+        )
+    Path("own.py").write_text(PLUGIN, encoding="utf-8")
+    cluster = CLUSTER.replace("ADDRESS", client.scheduler.address) + "2"
+    made = "import late.xz early.xz -s src -r ref --size 5", "featurize raw/ --plan one.plan.json --plugin own.py"
+    for k, (folder, command) in enumerate(zip(("raw", "more"), made, strict=True)):
+        for there, flags in ((False, ""), (True, cluster)):
+            code, _, err = boostfeat(*command.split(), "-o", f"{folder}-there/" if there else f"{folder}/", *flags.split())
+            assert code == 0, err
+        parts = sorted(Path(folder).iterdir())
+        assert len(parts) == 2
+        assert [part.read_bytes() for part in parts] == [(Path(f"{folder}-there") / part.name).read_bytes() for part in parts]
+        if not k:
+            assert boostfeat("featurize", "raw", "--templates", "phrases,own", "--plugin", "own.py", "-o", "one.nbest")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("import dev.src -o new.nbest", "--engine dask: workers write parts, and -o new.nbest is one file"),
+        ("featurize dev.nbest -o new.nbest", "--engine dask: workers write parts, and -o new.nbest is one file"),
+        ("import dev.src -o new/ --scores dev.ref", "--scores does not go with --engine dask"),
+        ("import dev.src -o new/ --counts dev.ref", "--counts does not go with --engine dask"),
+        ("import dev.nbest -o new/ --set scheduler=ADDRESS", "worker ADDRESS"),
+    ],
+)
+def test_what_workers_cannot_write_is_refused_in_one_line(folder, client, boostfeat, monkeypatch, words, line):
+    monkeypatch.chdir(folder)
+    words = words.replace("ADDRESS", client.scheduler.address).split()
+    code, _, err = boostfeat(*words, "--engine", "dask", "-q")
+    assert (code, err.count("\n")) == (2, 1), err
+    assert line.partition("ADDRESS")[0] in err
+    assert not Path("new").exists()

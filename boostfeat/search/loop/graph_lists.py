@@ -20,7 +20,7 @@ from ..graphs.graph_files import read_graphs
 from ..graphs.rescoring import kbest_nbest
 from .learners import known_names
 
-GRAPHS = "Graphs and clusters"
+GRAPHS = "Search graphs"
 
 
 @dataclass(frozen=True)
