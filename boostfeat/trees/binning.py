@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import lightgbm as lgb
 import numpy as np
 import pyarrow as pa
 
@@ -134,6 +133,8 @@ class Bins:
         The rows ``again`` are in it once more, at its end; without sparse features only. With ``mirrored``, the dense features
         are followed by themselves with their codes in reverse order.
         """
+        import lightgbm as lgb
+
         parts = []
         if len(self.codes):
             # A reference that shows every code fixes the bins without a sample. Arrow columns are read where they are.

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from math import frexp
 from typing import Any, NamedTuple
 
-import lightgbm as lgb
 import numpy as np
 
 from ..core.arrays import F64, I32, I64, Array, in_ranges
@@ -193,6 +192,8 @@ class Grower:
     # -- structure ---------------------------------------------------------------------------------------------------
 
     def _make_dataset(self) -> Any:
+        import lightgbm as lgb
+
         lgb.register_logger(_SILENT)
         return self._bins.dataset(self._params(), self._again, mirrored=self._is_mirrored)
 
@@ -253,6 +254,8 @@ class Grower:
         key = (least_hessian, max_leaves)
         booster = self._boosters.get(key)
         if booster is None or booster.num_trees() >= _TREES_A_BOOSTER:
+            import lightgbm as lgb  # takes a second: tuners and weights have no trees
+
             params = self._params(min_sum_hessian_in_leaf=least_hessian, num_leaves=max_leaves)
             booster = self._boosters[key] = lgb.Booster(params, self._dataset)
         if booster.update(fobj=lambda *_: (self._grad, hess)):

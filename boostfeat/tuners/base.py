@@ -232,17 +232,16 @@ def decoder_weights(nbest: NBest) -> tuple[dict[str, float], float] | None:
     Of dense features that no template made. Where a score is linear in them these are the decoder's own weights; they are
     rounded, so that they do not depend on the order of sums. None where hypotheses have no scores, or all the same.
     """
-    nbest = nbest[:FITTED]
     made = {name for group in json.loads(nbest.meta.get("templates", "[]")) for name in group.get("features", ())}
     names = [name for name in nbest.global_names if name not in made]
     if not nbest.has_scores or not nbest.n_hyps or not names:
         return None
     nbest = learnable(nbest)
-    at = [nbest.global_names.index(name) for name in names]
-    both = np.column_stack([nbest.global_features[:, at], nbest.score])
-    n = np.maximum(np.diff(nbest.hyp_ptr), 1)[:, None]
+    ptr, at = nbest.hyp_ptr[: FITTED + 1], [nbest.global_names.index(name) for name in names]
+    both = np.column_stack([nbest.global_features[: ptr[-1], at], nbest.score[: ptr[-1]]])
     # a row more, for empty lists at the end; sums of empty lists are wrong, and nobody's
-    both -= (np.add.reduceat(np.vstack([both, np.zeros(both.shape[1])]), nbest.hyp_ptr[:-1]) / n)[nbest.sent_of_hyp]
+    sums = np.add.reduceat(np.vstack([both, np.zeros(both.shape[1])]), ptr[:-1])
+    both -= (sums / np.maximum(np.diff(ptr), 1)[:, None])[nbest.sent_of_hyp[: ptr[-1]]]
     with np.errstate(over="ignore", invalid="ignore"):
         scale = np.sqrt(np.mean(both**2, axis=0))
     if not scale[-1] or not np.isfinite(scale).all():
@@ -257,18 +256,15 @@ def decoder_weights(nbest: NBest) -> tuple[dict[str, float], float] | None:
 def feature_warnings(features: Features, nbest: NBest, init: F64 | None) -> list[str]:
     """Warn of what quietly spoils tuning: features that cannot matter, are copies, or dwarf others; an all-zero start."""
     out = [*range_warnings(nbest).values(), *filter(None, [lost_ranking(nbest)])]
-    spread = np.zeros(features.n_dense)
-    lists = nbest.sent_of_hyp
     if nbest.n_hyps:
-        first = features.dense[nbest.hyp_ptr[:-1][lists]]
-        difference = features.dense - first
-        spread = np.sqrt(np.mean(difference**2, axis=0))
+        difference = features.dense - features.dense[nbest.hyp_ptr[:-1][nbest.sent_of_hyp]]
+        products = difference.T @ difference / len(difference)
+        spread = np.sqrt(np.diag(products))
         for j in np.flatnonzero(spread == 0):
             what = "all zero" if not features.dense[:, j].any() else "the same for all hypotheses of each list"
             out.append(f"feature {features.names[j]} is {what}: it cannot change the ranking and its weight stays as it was")
         live = np.flatnonzero(spread > 0)
-        unit = difference[:, live] / spread[live]
-        correlation = unit.T @ unit / len(unit)
+        correlation = products[np.ix_(live, live)] / np.outer(spread[live], spread[live])
         for a, b in zip(*np.nonzero(np.triu(np.abs(correlation) > 1 - 1e-9, 1)), strict=True):
             out.append(
                 f"features {features.names[live[a]]} and {features.names[live[b]]} are multiples of each other within lists"

@@ -7,13 +7,15 @@ whole line from the change points of all lists, sorted, and exact differences of
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
+from threading import Event
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import F64, I64, Array, segment_argmax
+from ..core.arrays import F64, I64, Array, in_threads, segment_argmax
 from ..core.errors import InputError
 from ..core.kernels import kernel
 from ..lists.choices import all_rows
@@ -105,36 +107,45 @@ def envelopes(hyp_ptr, a, b, first, at, old, new):  # type: ignore[no-untyped-de
 
 
 @kernel
-def _best_interval(at, order, old, new, rows, sums, recipe, reach, narrow):  # type: ignore[no-untyped-def]
+def _changes(at, old, new, rows, change):  # type: ignore[no-untyped-def]
+    """Keep the change points [n] where statistics do change; OUT change[m] (of the statistics) of those kept. Returns m.
+
+    Points come list by list, so the rows of a list are read while they are in the cache.
+    """
+    m = 0
+    for k in range(len(at)):
+        before, after, some = rows[old[k]], rows[new[k]], False
+        for c in range(len(before)):
+            change[m, c] = after[c] - before[c]
+            some |= change[m, c] != 0
+        at[m] = at[k]
+        m += some  # another winner of the same statistics does not end an interval
+    return m
+
+
+@kernel
+def _best_interval(at, order, change, sums, recipe, reach, narrow):  # type: ignore[no-untyped-def]
     """(γ, value) in the middle of the best interval between changes of the statistics; of equals the widest, then the first.
 
-    IN at, old, new of the change points and their order by rising γ, rows[H, n]; sums[n] of the winners at γ = -∞ is
-    changed. Intervals not wider than narrow are passed over. One wider than 2 reach, as the two outer ones are, counts as just
+    IN at and change[n] of the change points and their order by rising γ; sums[n] of the winners at γ = -∞ is changed.
+    Intervals not wider than narrow are passed over. One wider than 2 reach, as the two outer ones are, counts as just
     that wide and is entered by reach only: its middle may be far from anything the weights stand for.
     """
-    change = np.zeros_like(sums)
-    best, where, widest = -np.inf, 0.0, 0.0
-    n, k, low = len(order), 0, -np.inf
-    while True:
-        last = k == n
+    best, where, widest, low = -np.inf, 0.0, 0.0, -np.inf
+    for k in range(len(order) + 1):
+        last = k == len(order)
         high = at[order[k]] if not last else np.inf
-        if not last:
-            before, after = rows[old[order[k]]], rows[new[order[k]]]
-            for c in range(len(change)):
-                change[c] = after[c] - before[c]
-            k += 1
-            if not change.any():
-                continue  # another winner of the same statistics does not end the interval
         width = min(high - low, 2 * reach)
         if width > narrow:  # not where several lists change winners at one point, before all of them have
             value = gain_of(recipe, sums)
             if value > best or (value == best and width > widest):
                 best, widest = value, width
                 where = low + width / 2 if width < 2 * reach else min(max(0.0, low + reach), high - reach)
-        if last:
-            return where, best
-        low = high
-        sums += change
+        if not last:
+            low = high
+            for c in range(len(sums)):
+                sums[c] += change[order[k], c]
+    return where, best
 
 
 @dataclass(frozen=True)
@@ -181,7 +192,9 @@ def best_interval_of(
     at, old, new = np.empty(len(a)), np.empty(len(a), np.int32), np.empty(len(a), np.int32)
     first = np.empty(len(hyp_ptr) - 1, np.int64)
     n = envelopes(hyp_ptr, a, b, first, at, old, new)
-    where, best = _best_interval(at, np.argsort(at[:n]), old, new, rows, sums_of(first, rows, empty), recipe, reach, narrow)
+    at, change = at[:n], np.empty((n + 1, rows.shape[1]), rows.dtype)
+    at = at[: _changes(at, old[:n], new[:n], rows, change)]
+    where, best = _best_interval(at, np.argsort(at), change, sums_of(first, rows, empty), recipe, reach, narrow)
     return float(where), float(best)
 
 
@@ -193,6 +206,14 @@ def sums_of(chosen: I64, rows: Array, empty: Array) -> Array:
 # ---------------------------------------------------------------------------------------------------------------------
 # The tuner
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+class _Climb(NamedTuple):
+    """A climb that a thread is at, or has done."""
+
+    base: F64  # the best weights before its round, as far as they were known
+    given_up: Event
+    found: Future[tuple[F64, float, int]]
 
 
 @dataclass(frozen=True)
@@ -223,35 +244,71 @@ class Mert(MertOptions):
         start = init[moves] * scale
         total = float(np.abs(init[moves]).sum()) or 1.0
         at_start = corpus.value(corpus.scores(start))
-        best, best_value, searches = start, _ranked(corpus, start), 0
-        with ThreadPoolExecutor(max(1, run.threads)) as pool:
-            for r in range(self.rounds):
-                # every start has a random stream of its own: the same result for any number of threads
-                streams = [np.random.default_rng([run.seed, r, k]) for k in range(self.shakes if r else 1 + self.restarts)]
-                if r:
-                    length, n = float(np.linalg.norm(best)) or 1.0, len(best)
-                    starts = [best + self.shake * rng.random() * length * random_direction(n, rng) for rng in streams]
-                else:
-                    starts = [start, *(random_direction(len(start), rng) for rng in streams[1:])]
-                for w, value, n in pool.map(lambda w, rng: self._climb(corpus, w, rng), starts, streams):
-                    searches += n
-                    if value > best_value:
-                        best, best_value = w, value
-                weights = init.copy()
-                if best is not start and best_value != at_start:
-                    weights[moves] = best / scale
-                    if not corpus.base.any():
-                        weights[moves] *= total / np.abs(weights[moves]).sum()
-                more = {} if isinstance(corpus, LineSearchLists) else {"graphs": 100 * best_value}
-                log.record(r, weights, searches=searches, **more)
+        for r, (best, best_value, searches) in enumerate(self._rounds(corpus, start, run)):
+            weights = init.copy()
+            if best is not start and best_value != at_start:
+                weights[moves] = best / scale
+                if not corpus.base.any():
+                    weights[moves] *= total / np.abs(weights[moves]).sum()
+            more = {} if isinstance(corpus, LineSearchLists) else {"graphs": 100 * best_value}
+            log.record(r, weights, searches=searches, **more)
         return log.model(self, "mert")
 
-    def _climb(self, corpus: Any, w: F64, rng: np.random.Generator) -> tuple[F64, float, int]:
-        """(weights, value, number of line searches) of a local optimum."""
+    def _rounds(self, corpus: Any, start: F64, run: Run) -> Iterator[tuple[F64, float, int]]:
+        """(best weights so far, their value, line searches so far) after each round.
+
+        Threads that a round leaves idle climb for the next ones already, from the best weights known by then. Climbs that turn
+        out to have begun elsewhere than their round does are begun anew: threads do not change what is found.
+        """
+        starts = [[(r, k) for k in range(self.shakes if r else 1 + self.restarts)] for r in range(self.rounds)]
+        climbs: dict[tuple[int, int], _Climb] = {}
+        best, best_value, searches = start, _ranked(corpus, start), 0
+        with ThreadPoolExecutor(max(1, run.threads)) as pool:
+
+            def climb_on(r: int) -> set[Future[Any]]:
+                """Give every thread a climb of this round or the next ones; return those that run."""
+                likely, value, running = best, best_value, set[Future[Any]]()
+                for of_round in starts[r:]:
+                    base = likely
+                    for at in of_round:
+                        if at in climbs and climbs[at].base is not base:
+                            climbs.pop(at).given_up.set()
+                        if at not in climbs and len(running) < max(1, run.threads):
+                            given_up = Event()
+                            found = pool.submit(self._climb, corpus, base, [run.seed, *at], given_up)
+                            climbs[at] = _Climb(base, given_up, found)
+                        if at not in climbs:
+                            continue
+                        if not climbs[at].found.done():
+                            running.add(climbs[at].found)
+                        elif climbs[at].found.result()[1] > value:
+                            likely, value, _ = climbs[at].found.result()
+                return running
+
+            try:
+                for r, of_round in enumerate(starts):
+                    while (running := climb_on(r)) and not all(at in climbs and climbs[at].found.done() for at in of_round):
+                        wait(running, return_when=FIRST_COMPLETED)
+                    for w, value, n in (climbs.pop(at).found.result() for at in of_round):
+                        searches += n
+                        if value > best_value:
+                            best, best_value = w, value
+                    yield best, best_value, searches
+            finally:
+                for climb in climbs.values():
+                    climb.given_up.set()
+
+    def _climb(self, corpus: Any, base: F64, stream: Sequence[int], given_up: Event) -> tuple[F64, float, int]:
+        """(weights, value, number of line searches) of a local optimum, by the random stream (seed, round, start)."""
+        rng, w, (_, r, k) = np.random.default_rng(stream), base, stream
+        if r:
+            w = base + self.shake * rng.random() * (float(np.linalg.norm(base)) or 1.0) * random_direction(len(base), rng)
+        elif k:
+            w = random_direction(len(base), rng)
         a = corpus.scores(w)
         value = _ranked(corpus, w)
         order, n, idle = np.eye(len(w))[rng.permutation(len(w))], 0, 0
-        while idle < len(w) + self.directions:
+        while idle < len(w) + self.directions and not given_up.is_set():
             d = order[n % len(w)] if idle < len(w) else random_direction(len(w), rng)
             reach = float(np.linalg.norm(w)) or 1.0
             b = corpus.slopes(d)
@@ -278,7 +335,9 @@ class Mert(MertOptions):
         x, d = features.dense, features.n_dense
         x = np.concatenate([x[:, free[free < d]].T, _sparse_columns(features, free[free >= d] - d)])
         first = nbest.hyp_ptr[:-1][nbest.sent_of_hyp]
-        scale = np.array([np.sqrt(np.mean((column - column[first]) ** 2)) if len(column) else 0.0 for column in x])
+        scale = np.zeros(len(x))
+        if nbest.n_hyps:
+            scale[:] = in_threads(lambda column: np.sqrt(np.mean((column - column[first]) ** 2)), [*x], max(1, run.threads))
         live = scale > FLOOR * np.abs(x).max(axis=1, initial=0.0)
         moves, scale, x = free[live], scale[live], x[live]
         x /= scale[:, None]

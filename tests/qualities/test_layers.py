@@ -94,9 +94,17 @@ def name(path: Path) -> str:
 MODULES = {name(path) for path in PACKAGE.rglob("*.py")}
 
 
-def test_the_command_line_imports_nothing_heavy() -> None:
-    """``boostfeat --help`` answers at once: numpy, numba and pyarrow are for the commands that need them."""
-    program = "import sys, boostfeat.cli; print(*sorted({'numpy', 'numba', 'pyarrow', 'scipy', 'lightgbm'} & set(sys.modules)))"
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        # ``boostfeat --help`` answers at once: numpy, numba and pyarrow are for the commands that need them
+        ("boostfeat.cli", {"numpy", "numba", "pyarrow", "scipy", "lightgbm"}),
+        ("boostfeat.cli.learning_commands", {"lightgbm", "sklearn"}),  # tuners grow no trees
+        ("boostfeat.compare", {"lightgbm", "sklearn"}),
+    ],
+)
+def test_heavy_packages_are_imported_by_what_needs_them(module: str, heavy: set[str]) -> None:
+    program = f"import sys, {module}; print(*sorted({heavy} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=PACKAGE.parent)
     assert found.stdout.strip() == ""
 
@@ -128,7 +136,7 @@ def test_no_private_attribute_of_a_dependency_is_touched():
 
 
 OPTIONAL = {"distributed", "dask", "onnx", "onnxruntime", "treelite", "jinja2", "plotly", "thot"}
-SLOW = {"sklearn"}  # k-means of word classes: 0.6 s of CPU to import, as much as all that a short command imports otherwise
+SLOW = {"sklearn", "lightgbm"}  # 0.6 s of CPU to import, as much as all that a short command imports otherwise
 
 
 @pytest.mark.parametrize("package", sorted(MAY_IMPORT))
