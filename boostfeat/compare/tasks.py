@@ -31,7 +31,7 @@ from ..features.resources import ResourceFiles
 from ..lists.choices import Scorer, decoder_choice, oracle_choice
 from ..lists.nbest import NBest
 from ..lists.store import read_store
-from ..metrics.bleu import HYP_LEN, REF_LEN, brevity_penalty, sum_stats
+from ..metrics.bleu import HYP_SUM, REF_SUM, brevity_penalty
 from ..metrics.metric import Metric, metrics_of
 from ..model.model import Model
 from ..tuners.base import Run
@@ -371,10 +371,10 @@ def scores_of(scorer: Scorer, chosen: I64, options: CompareOptions, ends: tuple[
     """
     metric = scorer.metric(options.main_metric)
     scores: dict[str, float | None] = {m.name: scorer.score(chosen, m).score for m in reported(options, scorer.nbest)}
-    lengths = scorer.stats(chosen)[:, [HYP_LEN, REF_LEN]].sum(axis=0) if scorer.nbest.has_stats else (0, 0)
-    scores["length_ratio"] = float(lengths[0] / lengths[1]) if lengths[1] else None
-    if lengths[1]:
-        scores["brevity"] = brevity_penalty(sum_stats(scorer.stats(chosen)))
+    sums = scorer.rows(chosen, "bleu").sum(axis=0) if scorer.nbest.has_stats else np.zeros(REF_SUM + 1)
+    scores["length_ratio"] = float(sums[HYP_SUM] / sums[REF_SUM]) if sums[REF_SUM] else None
+    if sums[REF_SUM]:
+        scores["brevity"] = brevity_penalty(sums)
         scores["precision"] = scorer.score(chosen, "bleu").score / scores["brevity"] if scores["brevity"] else None
     way, gone = ends[1] - ends[0], scorer.score(chosen, metric).score - ends[0]
     scores["oracle_gap"] = gone / way if metric.sign * way > 0 else None

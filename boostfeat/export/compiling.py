@@ -8,16 +8,17 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from ..core.arrays import I64, Array
+from ..core.arrays import I64, Array, offsets
 from ..core.errors import InputError, clip
 from ..core.text import Strings
 from ..lists.nbest import Units
-from ..lists.words import Words, parse_alignments, tokenise
+from ..lists.words import Words, checked_links, tokenise
 
 
 class Language(NamedTuple):
@@ -76,15 +77,13 @@ class UnitArrays:
     def of(cls, units: Units, *more: Strings) -> UnitArrays:
         rows = tokenise(*more, units.src, units.tgt)
         names = [name.encode("utf-8", "surrogatepass") for name in rows[0].names.to_pylist()]
-        links = parse_alignments(units.align)
-        order = np.lexsort((links.tgt, links.src, links.owner))
-        pairs = np.stack([links.src[order], links.tgt[order]], axis=1)
+        links = list(map(cache(lambda align: sorted(checked_links(align))), units.align.to_pylist()))
         return cls(
             np.frombuffer(b"".join(names) + b"\0", np.uint8),
             np.concatenate([[0], np.cumsum([len(name) for name in names])]).astype(np.int64),
             *_joined(rows),
-            links.ptr.astype(np.int64),
-            np.ascontiguousarray(pairs.ravel(), np.int32),
+            offsets(np.array([len(own) for own in links], np.int64)),
+            np.array([place for own in links for link in own for place in link], np.int32),
         )
 
     @property

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..core.arrays import I32, I64, Array, segment_argmax
-from ..metrics.bleu import N_STATS, REF_LEN
-from ..metrics.metric import Metric, metric_of, tokenizer
+from ..core.arrays import I64, Array, segment_argmax
+from ..metrics.metric import Metric, metric_of
 from ..metrics.significance import exact_sums
 from .nbest import NBest, take_strings
 
@@ -72,10 +71,6 @@ class Scorer:
             known[new] = True
         return rows[at]
 
-    def stats(self, chosen: I64) -> I32:
-        """BLEU statistics [S, 6] of the chosen hypotheses."""
-        return chosen_stats(self.nbest, chosen)
-
     @property
     def n_refs(self) -> int | str:
         counts = set(np.diff(self.nbest.ref_ptr).tolist())
@@ -93,18 +88,6 @@ def all_rows(nbest: NBest, metric: Metric) -> Array:
         part = np.arange(a, min(a + _ROWS, nbest.n_hyps))
         out[part] = metric.rows(nbest, part)
     return out
-
-
-def chosen_stats(nbest: NBest, chosen: I64) -> I32:
-    """BLEU statistics [S, 6] of one hypothesis per sentence; -1 is an empty line against the shortest reference."""
-    rows = np.zeros((len(chosen), N_STATS), np.int32)
-    some = chosen >= 0
-    rows[some] = nbest.stats[chosen[some]]
-    split = tokenizer(nbest.tokenizer)
-    for s in np.flatnonzero(~some):
-        refs = nbest.refs.slice(nbest.ref_ptr[s], nbest.ref_ptr[s + 1] - nbest.ref_ptr[s]).to_pylist()
-        rows[s, REF_LEN] = min((len(split(r).split()) for r in refs), default=0)
-    return rows
 
 
 # ---------------------------------------------------------------------------------------------------------------------

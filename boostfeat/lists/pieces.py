@@ -9,8 +9,10 @@ bytelevel  A Ġgroup Ġof                 characters stand for bytes, Ġ for a b
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +27,7 @@ from .words import Words, words_of
 
 SUBWORDS = ("auto", "spm", "bpe", "wordpiece", "bytelevel", "none")
 MARKS = {"spm": "▁", "bpe": "@@", "wordpiece": "##", "bytelevel": "Ġ"}
+_MARKED = {"spm": "▁", "bpe": r".@@$", "wordpiece": r"^##."}  # tokens with these marks in their places
 LEAST_ROWS = 0.5  # of the texts have a ▁; Japanese has one a sentence
 LEAST_TOKENS = 0.3  # of the tokens after the first start with Ġ, which is a letter of Maltese as well
 MOST_OUT_OF_PLACE = 0.1  # of tokens with @@ end a text, or of those with ## begin one
@@ -43,11 +46,10 @@ def scheme_of(tokens: Words) -> str:
         return "none"
     first, last = np.zeros((2, len(tokens.ids)), bool)
     first[tokens.ptr[:-1][some]] = last[tokens.ptr[1:][some] - 1] = True
-    spm = tokens.per_row(tokens.matches("▁")) > 0
-    if spm.sum() >= LEAST_ROWS * some.sum():
+    if _n_marked(tokens, "spm") >= LEAST_ROWS * some.sum():
         return "spm"
-    for scheme, pattern, place in (("bpe", r".@@$", last), ("wordpiece", r"^##.", first)):
-        marked = tokens.matches(pattern)
+    for scheme, place in (("bpe", last), ("wordpiece", first)):
+        marked = tokens.matches(_MARKED[scheme])
         if marked.any() and (marked & place).sum() <= MOST_OUT_OF_PLACE * marked.sum():
             return scheme
     later = ~first
@@ -67,9 +69,12 @@ def scheme_of_lines(lines: Sequence[str]) -> str:
 
 def marked_rows(tokens: Words) -> dict[str, int]:
     """Count the rows that have a token with each scheme's mark, where some have: for a warning."""
-    patterns = {"spm": "▁", "bpe": r".@@$", "wordpiece": r"^##."}
-    counts = {scheme: int((tokens.per_row(tokens.matches(p)) > 0).sum()) for scheme, p in patterns.items()}
-    return {scheme: n for scheme, n in counts.items() if n}
+    return {scheme: n for scheme in _MARKED if (n := _n_marked(tokens, scheme))}
+
+
+def _n_marked(tokens: Words, scheme: str) -> int:
+    """Count the rows that have a token with the mark of a scheme."""
+    return int((tokens.per_row(tokens.matches(_MARKED[scheme])) > 0).sum())
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -172,17 +177,12 @@ def _without_empty(start: Bool, has_text: Bool, pieces: Words) -> Bool:
     first = np.flatnonzero(start)
     if not len(first):
         return start
-    row = pieces.owner[first]
-    empty = ~np.logical_or.reduceat(has_text, first)
-    last = np.append(row[1:] != row[:-1], True)
-    start = start.copy()
-    start[first[1:][(empty & ~last)[:-1]]] = False
-    first = np.flatnonzero(start)
-    row = pieces.owner[first]
-    empty = ~np.logical_or.reduceat(has_text, first)
-    begins = np.append(True, row[1:] != row[:-1])
-    start[first[empty & ~begins]] = False
-    return start
+    row, is_full = pieces.owner[first], np.logical_or.reduceat(has_text, first)
+    full_before, full_rows = offsets(is_full), offsets(np.bincount(row[is_full], minlength=len(pieces)))
+    is_next = np.append(True, (row[1:] != row[:-1]) | is_full[:-1] & (full_before[1:-1] < full_rows[row[1:] + 1]))
+    out = np.zeros(len(start), bool)
+    out[first[is_next]] = True
+    return out
 
 
 def _decoded(raw: pa.LargeBinaryArray) -> tuple[Strings, I64]:
@@ -205,11 +205,5 @@ def words_at(parts: Sequence[str], words: Sequence[str]) -> list[int]:
 
     Parts and words have the same characters. They may be pieces of another vocabulary, and words of a detokenised text.
     """
-    out, word, end, start = [], 0, len(words[0]) if words else 0, 0
-    for part in parts:
-        while start >= end and word + 1 < len(words):
-            word += 1
-            end += len(words[word])
-        out.append(word)
-        start += len(part)
-    return out
+    ends = [*accumulate(map(len, words[:-1]))]
+    return [bisect_right(ends, start) for start in accumulate(map(len, parts[:-1]), initial=0)] if parts else []

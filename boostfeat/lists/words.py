@@ -1,4 +1,4 @@
-"""Words of texts as numbers into a dictionary, and the links of word alignments."""
+"""Words of texts as numbers into a dictionary, columns of names, and the links of a word alignment."""
 
 from __future__ import annotations
 
@@ -94,23 +94,6 @@ def words_of(texts: Strings) -> Words:
     return words
 
 
-@dataclass(frozen=True)
-class Links:
-    """Word alignments of rows: each link joins a token of the source side with one of the target side."""
-
-    ptr: I64  # [n+1]
-    src: I64  # [links] position in the phrase
-    tgt: I64
-
-    @cached_property
-    def owner(self) -> I64:
-        return owners(self.ptr)
-
-    def take(self, rows: Array) -> Links:
-        at = segment_positions(self.ptr, rows)
-        return Links(offsets(np.diff(self.ptr)[rows]), self.src[at], self.tgt[at])
-
-
 def checked_links(align: str) -> tuple[tuple[int, int], ...]:
     """Parse the links of an alignment like '0-0 1-2'."""
     try:
@@ -120,15 +103,6 @@ def checked_links(align: str) -> tuple[tuple[int, int], ...]:
     except ValueError:
         pass
     raise InputError(f"alignment {clip(align)}: expected links like '0-0 1-2', found others; import the list again")
-
-
-def parse_alignments(column: Strings) -> Links:
-    """Links of alignments like '0-0 1-2'; each distinct alignment is parsed once."""
-    encoded = column.dictionary_encode()
-    parsed = [np.array(checked_links(text), np.int64).reshape(-1, 2) for text in encoded.dictionary.to_pylist()]
-    flat = np.concatenate([np.zeros((0, 2), np.int64), *parsed])
-    distinct = Links(offsets(np.array([len(links) for links in parsed], np.int64)), flat[:, 0], flat[:, 1])
-    return distinct.take(np.asarray(encoded.indices))
 
 
 EMPTY = pa.scalar("", pa.large_string())  # compared with a str, arrow looks for pandas on disk at every call

@@ -19,6 +19,7 @@ from .symbols import WORDS, Texts, fill_rows, longest_part
 ORDER = 4
 N_STATS = ORDER + 2
 HYP_LEN, REF_LEN = ORDER, ORDER + 1
+HYP_SUM, REF_SUM = 2 * ORDER, 2 * ORDER + 1  # the same columns of corpus statistics
 _ROWS = 1 << 16  # whose scores are computed at a time
 ZERO, MOST = np.int64(0), np.int64(ORDER)  # literals would have kernels compiled a second time
 
@@ -81,17 +82,12 @@ def strict_lengths(stats: Array) -> Array:
     return np.minimum(stats[..., HYP_LEN], stats[..., REF_LEN])
 
 
-def sum_stats(stats: Array) -> I64:
-    """Corpus statistics [11] of one hypothesis per sentence [S, 6].
+def corpus_rows(stats: Array) -> I64:
+    """The additive form [..., 11] of statistics [..., 6], of which sums over sentences are corpus statistics.
 
     ``(c1..c4, t1..t4, hyp_len, ref_len, strict_len)``: the n-gram totals and the strict length do not follow from the
     summed row, so they get columns of their own.
     """
-    return corpus_rows(stats).sum(axis=tuple(range(stats.ndim - 1)), dtype=np.int64)
-
-
-def corpus_rows(stats: Array) -> I64:
-    """The additive form [..., 11] of statistics [..., 6]; see sum_stats."""
     stats = np.asarray(stats)
     rows = np.empty((*stats.shape[:-1], 11), np.int64)
     rows[..., :4] = stats[..., :ORDER]

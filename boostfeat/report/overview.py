@@ -10,9 +10,9 @@ import numpy as np
 from ..compare.table import BESIDE
 from ..core.arrays import F64, I64, Array
 from ..core.text import split_words
-from ..lists.choices import chosen_stats, texts
+from ..lists.choices import texts
 from ..lists.nbest import strings
-from ..metrics.bleu import HYP_LEN, REF_LEN, brevity_penalty, corpus_bleu, sum_stats
+from ..metrics.bleu import HYP_SUM, REF_SUM, brevity_penalty, corpus_bleu
 from ..metrics.metric import metric_of, shown
 from ..metrics.significance import approximate_randomisation, exact_sums
 from ..model.model import Model
@@ -201,7 +201,7 @@ def buckets(run: FinishedRun) -> dict[str, Any]:
     nb = run.test
     lengths, by = _word_counts(nb.source), "source words"
     if not lengths.any() and nb.has_stats:
-        lengths, by = chosen_stats(nb, run.decoder)[:, REF_LEN].astype(np.int64), "reference words"
+        lengths, by = run.scorer.rows(run.decoder, "bleu")[:, REF_SUM], "reference words"
     elif not lengths.any():
         lengths, by = _word_counts(strings(texts(nb, run.decoder))), "words of the decoder's choice"
     others = [s for s in run.systems if not np.array_equal(s.chosen, run.decoder)]
@@ -266,15 +266,15 @@ def lengths(run: FinishedRun) -> dict[str, Any]:
     """Split BLEU into BP · precision: a system that only got the length right shows here. It takes references."""
     if not run.test.has_stats:
         return {"systems": [], "sets": []}
-    base = chosen_stats(run.test, run.decoder)[:, HYP_LEN].astype(np.int64)
+    base = run.scorer.rows(run.decoder, "bleu")[:, HYP_SUM]
     out = []
     for name, chosen in [*((s.name, s.chosen) for s in run.systems), ("oracle", run.oracle)]:
-        stats = chosen_stats(run.test, chosen)
-        sums = sum_stats(stats).astype(np.float64)
+        rows = run.scorer.rows(chosen, "bleu")
+        sums = rows.sum(axis=0).astype(np.float64)
         whole = sums.copy()
         whole[8] = whole[10] = max(whole[9], 1.0)  # as long as the reference: no penalty, so BLEU is the precision alone
         precision = float(corpus_bleu(whole))
-        shift = stats[:, HYP_LEN] - base
+        shift = rows[:, HYP_SUM] - base
         out.append(
             {
                 "system": name,

@@ -528,7 +528,7 @@ def test_moses_mert_rounds(real: Path) -> None:
             "tm_4",
         )
         scores = nbest.sum_units(*nbest.weigh(dict(zip(nbest.extra_names, row, strict=True))))
-        found.append(bleu.corpus_bleu(bleu.sum_stats(nbest.stats[segment_argmax(nbest.hyp_ptr, scores)])))
+        found.append(bleu.corpus_bleu(bleu.corpus_rows(nbest.stats[segment_argmax(nbest.hyp_ptr, scores)]).sum(axis=0)))
     np.testing.assert_allclose(found, best, atol=5.1e-7)
 
 

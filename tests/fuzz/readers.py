@@ -58,7 +58,7 @@ from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.quality import join_qualities
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.lists.tables import read_numbers
-from boostfeat.lists.words import parse_alignments
+from boostfeat.lists.words import checked_links
 from boostfeat.model.model import Model
 from boostfeat.model.model_file import pack, unpack
 from boostfeat.report import run_folder as run
@@ -660,7 +660,7 @@ READERS: dict[str, Reader] = {
     ),
     "clusters": Reader(text(made.MKCLS, made.BROWN), read_clusters),
     "lexicon": Reader(text(made.LINES), beside("other", made.LINES, Bitext.read)),
-    "links": Reader(text("0-0 1-1 3-2\n\n0-0\n"), lambda path: parse_alignments(strings([line for _, line in read_lines(path)]))),
+    "links": Reader(text("0-0 1-1 3-2\n\n0-0\n"), lambda path: [checked_links(line) for _, line in read_lines(path)]),
     "lines": Reader(text(made.LINES), lambda path: list(read_lines(path))),
     "gz": compressed(lambda data: gzip.compress(data, mtime=0)),
     "xz": compressed(lzma.compress),

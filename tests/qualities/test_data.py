@@ -15,8 +15,7 @@ import pytest
 from boostfeat.core.files import read_bytes, read_chunks, read_lines
 from boostfeat.formats import read, write
 from boostfeat.lists.build import ReadOptions, attach
-from boostfeat.lists.choices import chosen_stats, first_choice, oracle_choice
-from boostfeat.metrics.bleu import corpus_bleu, sum_stats
+from boostfeat.lists.choices import Scorer, first_choice, oracle_choice
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "data"
@@ -125,8 +124,6 @@ def test_lists_are_a_realistic_task(folder, dev, select, test, n_refs):
             assert len(set(nbest.text[int(a) : int(b)].to_pylist())) == b - a
             assert (np.diff(nbest.score[a:b]) <= 1e-9).all()
         assert "count.log" in nbest.unit_names
-        first, oracle = (
-            100 * float(corpus_bleu(sum_stats(chosen_stats(nbest, choice(nbest))))) for choice in (first_choice, oracle_choice)
-        )
+        first, oracle = (Scorer(nbest).score(choice(nbest), "bleu").score for choice in (first_choice, oracle_choice))
         assert 25 < first < 50
         assert oracle > first + 15

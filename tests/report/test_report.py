@@ -25,7 +25,7 @@ from boostfeat.features.feature_maker import with_plan
 from boostfeat.lists.choices import Scorer, first_choice, oracle_choice
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.store import write_store
-from boostfeat.metrics.bleu import corpus_bleu, sum_stats
+from boostfeat.metrics.bleu import corpus_bleu
 from boostfeat.model.model import Model
 from boostfeat.model.units import UnitSpace
 from boostfeat.report import gather, load_run, write_report
@@ -101,7 +101,7 @@ def make_run(folder: Path, lists: dict[str, NBest], *, rounds: int = 6, max_leav
 
 
 def _scores(nbest: NBest, chosen) -> dict[str, float]:
-    sums = {name: sum_stats(Scorer(nbest).stats(c)) for name, c in
+    sums = {name: Scorer(nbest).rows(c, "bleu").sum(axis=0) for name, c in
             (("it", chosen), ("first", first_choice(nbest)), ("oracle", oracle_choice(nbest)))}  # fmt: skip
     sbp = {name: 100 * float(corpus_bleu(s, strict=True)) for name, s in sums.items()}
     return {"bleu": 100 * float(corpus_bleu(sums["it"])), "bleu-sbp": sbp["it"], "chrf": 50.0, "ter": 60.0,

@@ -20,7 +20,7 @@ from boostfeat.core.errors import InputError
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.choices import Scorer
-from boostfeat.metrics.bleu import corpus_bleu, corpus_rows, sum_stats
+from boostfeat.metrics.bleu import corpus_bleu, corpus_rows
 from boostfeat.metrics.metric import metric_of
 from boostfeat.metrics.sums import BLEU, STRICT, Recipe
 from boostfeat.tuners import tuner_class
@@ -71,7 +71,7 @@ def brute_force(counts, a, b, stats, strict):
     }
     cuts = sorted(crossings) or [Fraction(0)]
     points = [cuts[0] - 1, *((x + y) / 2 for x, y in pairwise(cuts)), cuts[-1] + 1]
-    return [float(corpus_bleu(sum_stats(stats[winners(counts, a, b, x)]), strict=strict)) for x in points]
+    return [float(corpus_bleu(corpus_rows(stats[winners(counts, a, b, x)]).sum(axis=0), strict=strict)) for x in points]
 
 
 @settings(max_examples=150, deadline=None)
@@ -80,7 +80,9 @@ def test_line_search_equals_brute_force_over_all_intervals(case):
     counts, a, b, stats, strict = case
     gamma, value = corpus_of(counts, stats, strict=strict).line_search(a, b)
     assert value == pytest.approx(max(brute_force(*case)), rel=1e-12)
-    there = sum_stats(stats[winners(counts, a, b, Fraction(gamma))])  # a float is a fraction: γ itself, not a neighbour
+    there = corpus_rows(stats[winners(counts, a, b, Fraction(gamma))]).sum(
+        axis=0
+    )  # a float is a fraction: γ itself, not a neighbour
     assert value == pytest.approx(float(corpus_bleu(there, strict=strict)), rel=1e-12)
 
 
@@ -106,7 +108,7 @@ def test_intervals_of_rounding_are_passed_over():
     a, b = np.array([0.0, 1e-13, 0.0]), np.array([0.0, 0.5, 1.0])  # the middle line wins between -2e-13 and 2e-13
     corpus = corpus_of([3], stats)
     assert corpus.line_search(a, b)[1] == 1.0
-    assert corpus.line_search(a, b, narrow=1e-9)[1] == pytest.approx(corpus_bleu(sum_stats(stats[2:])))
+    assert corpus.line_search(a, b, narrow=1e-9)[1] == pytest.approx(corpus_bleu(corpus_rows(stats[2:]).sum(axis=0)))
 
 
 # -- the tuner ----------------------------------------------------------------------------------------------------------

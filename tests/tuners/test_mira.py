@@ -14,7 +14,7 @@ from boostfeat.core.arrays import offsets
 from boostfeat.core.errors import InputError
 from boostfeat.lists.build import Builder, HypRecord
 from boostfeat.lists.nbest import NBest, SparseRows, strings
-from boostfeat.metrics.bleu import context_bleu, corpus_bleu, sentence_bleu, sum_stats
+from boostfeat.metrics.bleu import context_bleu, corpus_bleu, corpus_rows, sentence_bleu
 from boostfeat.tuners.adaptive import Adagrad
 from boostfeat.tuners.base import Features, Groups, Run
 from boostfeat.tuners.margin import health
@@ -132,7 +132,7 @@ def twin(nbest, tuner, run, *, b=np.inf, d=0.0, by_cost=False):
                         gain = sentence_bleu(stats[hyps])
                     else:
                         others = stats[[h for t, h in seen.items() if t != s]]
-                        gain = scale * context_bleu(stats[hyps], sum_stats(others) if len(others) else np.zeros(11))
+                        gain = scale * context_bleu(stats[hyps], corpus_rows(others).sum(axis=0) if len(others) else np.zeros(11))
                     seen[s] = found[s] = hyps[score.argmax()]
                     among = np.arange(len(hyps))
                     if tuner.oracle == "lu":
@@ -168,7 +168,7 @@ def chosen_at(nbest, tuner, f, w, scale, ties):
         if len(hyps):
             score = f[hyps] @ w
             others = stats[[h for t, h in enumerate(best) if t != s and h >= 0]]
-            gain = scale * context_bleu(stats[hyps], sum_stats(others) if len(others) else np.zeros(11))
+            gain = scale * context_bleu(stats[hyps], corpus_rows(others).sum(axis=0) if len(others) else np.zeros(11))
             gain = gain if scale else sentence_bleu(stats[hyps])
             among = np.sort(np.argsort(-score, kind="stable")[: tuner.k]) if tuner.oracle == "lu" else np.arange(len(hyps))
             plus[s] = hyps[among[pick((gp * score + bp * gain)[among], ties)]]
@@ -184,7 +184,7 @@ def check_against_twin(nbest, tuner, run, **bounds):
             continue
         empty = np.array([[0, 0, 0, 0, 0, 5]])  # an empty line against the reference of five words
         for name, chosen in (("oracle", plus), ("prediction", minus)):
-            want = 100 * corpus_bleu(sum_stats(np.where((chosen >= 0)[:, None], nbest.stats[chosen], empty)))
+            want = 100 * corpus_bleu(corpus_rows(np.where((chosen >= 0)[:, None], nbest.stats[chosen], empty)).sum(axis=0))
             assert row[name] == pytest.approx(want, rel=1e-12), (row["epoch"], name)
         assert (row["spread_mean"], row["spread_sd"]) == pytest.approx((spread.mean(), spread.std()), rel=1e-9, abs=1e-12)
         checked = row["epoch"]

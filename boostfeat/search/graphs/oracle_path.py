@@ -20,9 +20,9 @@ from ...core.errors import InputError
 from ...core.kernels import kernel
 from ...core.text import split_words
 from ...lists.build import Builder, HypRecord, ListRecord, ReadOptions, attach
-from ...lists.choices import Score, Scorer, chosen_stats, first_choice, oracle_choice
+from ...lists.choices import Score, Scorer, first_choice, oracle_choice
 from ...lists.nbest import NBest
-from ...metrics.bleu import HYP_LEN, N_STATS, ORDER, REF_LEN, context_bleu, corpus_rows, fill_row, ngram_totals, sum_stats
+from ...metrics.bleu import HYP_LEN, N_STATS, ORDER, REF_LEN, context_bleu, corpus_rows, fill_row, ngram_totals
 from ...metrics.metric import Bleu
 from ...metrics.ngrams import NgramTrie, clipped_trie
 from .graph import Derivations, Graph, kbest_record
@@ -264,7 +264,7 @@ def _refs_of(item: SentenceGraph, refs: Sequence[Sequence[str]]) -> list[str]:
 def corpus_oracle(nbest: NBest, chosen: I64) -> I64:
     """Choices [S] changed one sentence at a time, each to the hypothesis with which corpus BLEU is highest: it only rises."""
     chosen = chosen.copy()
-    total = sum_stats(chosen_stats(nbest, chosen))
+    total = Scorer(nbest).rows(chosen, "bleu").sum(axis=0)
     for _ in range(SWEEPS):
         before = chosen.copy()
         for s in np.flatnonzero(np.diff(nbest.hyp_ptr)):
