@@ -210,17 +210,8 @@ def _without_duplicates(nb: NBest, hyps: I64, sent_of: I64) -> Array:
     keep = np.zeros(len(hyps), bool)
     for k, (h, s) in enumerate(zip(hyps, sent_of, strict=True)):
         units, own = slice(nb.unit_ptr[h], nb.unit_ptr[h + 1]), slice(rows.ptr[h], rows.ptr[h + 1])
-        key = (
-            s,
-            text[h],
-            nb.unit_idx[units].tobytes(),
-            nb.src_start[units].tobytes(),
-            nb.tgt_start[units].tobytes(),
-            (nb.extra[h] + 0.0).tobytes(),
-            rows.idx[own].tobytes(),
-            rows.val[own].tobytes(),
-        )
-        if key not in seen:
-            seen.add(key)
-            keep[k] = True
+        parts = nb.unit_idx[units], nb.src_start[units], nb.tgt_start[units], nb.extra[h] + 0.0, rows.idx[own], rows.val[own]
+        key = s, text[h], *(part.tobytes() for part in parts)
+        keep[k] = key not in seen
+        seen.add(key)
     return keep

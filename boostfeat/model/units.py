@@ -19,7 +19,6 @@ from .model_file import Level
 class UnitSpace:
     """The units of a level: their features, and how hypotheses are made of them. Global is local with A = I."""
 
-    is_global: bool  # A = I
     unit_ptr: I64  # [H+1]
     unit_idx: I32  # [R]
     table: FeatureTable  # X [V, D], and the sparse features
@@ -29,9 +28,9 @@ class UnitSpace:
     def of(cls, nbest: NBest, level: Level, *, threads: int = 1) -> UnitSpace:
         n = nbest.n_hyps
         if level == "global":
-            return cls(True, np.arange(n + 1), np.arange(n, dtype=np.int32), hypothesis_table(nbest), threads)
+            return cls(np.arange(n + 1), np.arange(n, dtype=np.int32), hypothesis_table(nbest), threads)
         check_units(nbest)
-        return cls(False, nbest.unit_ptr, nbest.unit_idx, unit_table(nbest), threads)
+        return cls(nbest.unit_ptr, nbest.unit_idx, unit_table(nbest), threads)
 
     def __len__(self) -> int:
         """H"""
@@ -39,8 +38,6 @@ class UnitSpace:
 
     def sum(self, unit_values: F64) -> F64:
         """A F [H]: hypothesis scores of unit scores [V]."""
-        if self.is_global:
-            return unit_values + 0.0
         out = np.zeros(len(self))
 
         def part(some: slice) -> None:
@@ -51,11 +48,10 @@ class UnitSpace:
 
     def spread_of(self, hyps: I64) -> Callable[[F64], F64]:
         """g [L] -> A' g [V]: what hypotheses ask of each unit, of g on a grid (trees.growing.on_grid), whose sums are exact."""
-        if self.is_global:
-            return lambda g: _put(g, hyps, len(self.table))
 
         def spread(g: F64) -> F64:
-            values = _put(g, hyps, len(self))
+            values = np.zeros(len(self))
+            values[hyps] = g
 
             def part(some: slice) -> F64:
                 ptr = self.unit_ptr[some.start : some.stop + 1]
@@ -87,10 +83,3 @@ class UnitSpace:
     def counts(self) -> F64:
         """c [V]: occurrences of each unit."""
         return scatter_segments(self.unit_ptr, self.unit_idx, np.ones(len(self)), len(self.table))
-
-
-def _put(values: F64, at: I64, n: int) -> F64:
-    """[n] values at these places, 0 elsewhere."""
-    out = np.zeros(n)
-    out[at] += values  # which makes -0 a 0
-    return out

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.quick
 # three hypotheses: units 0 1 0, none, and 2
 DENSE = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 TABLE = FeatureTable(["a", "b"], DENSE, csr_matrix(np.diag([7.0, 8.0, 9.0])), ["s", "t", "u"])
-SPACE = UnitSpace(False, np.array([0, 3, 3, 4]), np.array([0, 1, 0, 2], np.int32), TABLE, 1)
+SPACE = UnitSpace(np.array([0, 3, 3, 4]), np.array([0, 1, 0, 2], np.int32), TABLE, 1)
 
 
 def test_sums_and_their_transpose():
@@ -41,7 +41,7 @@ def test_features_that_trees_see(names, dense, sparse):
 
 def test_sparse_features_are_seen_where_there_are_no_others():
     table = FeatureTable([], np.zeros((3, 0)), TABLE.sparse, TABLE.sparse_names)
-    found = UnitSpace(False, SPACE.unit_ptr, SPACE.unit_idx, table, 1).for_trees([])
+    found = UnitSpace(SPACE.unit_ptr, SPACE.unit_idx, table, 1).for_trees([])
     assert (list(found.names), found.sparse_names) == ([], list(TABLE.sparse_names))
     assert (found.sparse != TABLE.sparse).nnz == 0
 

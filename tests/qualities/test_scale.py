@@ -90,7 +90,7 @@ def test_sums_do_not_depend_on_threads_nor_scores_on_how_many_rows_are_scored_at
     one = add_segment_sums(ptr, idx, values, np.zeros(101))
     np.testing.assert_allclose(one, [values[idx[a:b]].sum() for a, b in itertools.pairwise(ptr)], rtol=1e-13)
     for n in (1, 2, 7, 200):
-        space = UnitSpace(False, ptr, idx, FeatureTable([], np.zeros((50, 0))), n)
+        space = UnitSpace(ptr, idx, FeatureTable([], np.zeros((50, 0))), n)
         np.testing.assert_array_equal(space.sum(values), one)
         np.testing.assert_array_equal(
             space.spread_of(np.arange(101))(np.arange(101.0)), scatter_segments(ptr, idx, np.arange(101.0), 50)
