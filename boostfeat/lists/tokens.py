@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from html import unescape
 from math import nan
 from typing import NamedTuple
@@ -70,25 +69,6 @@ def attention(rows: Sequence[Sequence[float]]) -> tuple[list[tuple[int, int]], d
     return [(int(j), i) for i, j in enumerate(best)], signals, {COVERAGE: coverage}
 
 
-@dataclass
-class _TokenColumn:
-    """A number a token: flat, with a count a hypothesis."""
-
-    counts: array[int] = field(default_factory=lambda: array("q"))
-    values: array[float] = field(default_factory=lambda: array("d"))
-
-    def add(self, values: Iterable[float], before: int) -> None:
-        """The numbers of the hypothesis after ``before`` others."""
-        self.counts.extend([0] * (before - len(self.counts)))
-        n = len(self.values)
-        self.values.extend(values)
-        self.counts.append(len(self.values) - n)
-
-    def arrays(self, n_hyps: int) -> tuple[I64, F64]:
-        self.counts.extend([0] * (n_hyps - len(self.counts)))
-        return np.array(self.counts, np.int64), np.array(self.values, np.float64) + 0.0  # -0.0 becomes 0.0
-
-
 class TokenBuilder(Builder):
     """Takes hypotheses in the order of a list and makes a container of them; see the module's docstring.
 
@@ -101,8 +81,8 @@ class TokenBuilder(Builder):
         self._where: list[str] = []
         self._tokens: list[str] = []
         self._shown: list[str | None] = []
-        self._models: dict[str, _TokenColumn] = {}
-        self._signals: dict[str, _TokenColumn] = {}
+        self._models: dict[str, list[tuple[int, array[float]]]] = {}  # by name: (hypothesis, a number a token)
+        self._signals: dict[str, list[tuple[int, array[float]]]] = {}
         self._links: list[tuple[int, list[tuple[int, int]]]] = []  # (hypothesis, its links)
 
     def add(self, hyp: TokenHyp) -> None:
@@ -113,7 +93,7 @@ class TokenBuilder(Builder):
         features = {**hyp.features, RANK: float(rank), FIRST: float(rank == 0)} if self.ranked else hyp.features
         for kind, found in ((self._models, hyp.scores), (self._signals, hyp.signals)):
             for name, values in found.items():
-                kind.setdefault(name, _TokenColumn()).add(values, len(self._where))
+                kind.setdefault(name, []).append((len(self._where), array("d", values)))
         if hyp.links is not None:
             links = sorted(set(hyp.links))
             self._links.append((len(self._where), links))
@@ -130,10 +110,7 @@ class TokenBuilder(Builder):
     def finish(self) -> NBest:
         tokens = words_of(strings(self._tokens)) if self._tokens else Words(np.zeros(1, np.int64), _NO_INTS, strings([]))
         scheme = self._scheme(tokens)
-        models = {name: column.arrays(len(self._where)) for name, column in self._models.items()}
-        for name, (counts, values) in models.items():
-            self._refuse_odd(name, counts, values)
-        signals = self._fitting_signals(tokens)
+        models, signals = self._flat(self._models), self._fitting_signals(tokens)
         together = self._same_counts(models, tokens)
         counts = next(iter(together.values()))[0] if together else np.zeros(len(self._where), np.int64)
         self._refuse_few(counts, tokens)
@@ -168,18 +145,24 @@ class TokenBuilder(Builder):
     def _fault(self, h: int, *, expected: str, found: str) -> FormatError:
         return FormatError(self._where[h], expected=expected, found=found, fix="repair or remove this line")
 
-    def _refuse_odd(self, name: str, counts: I64, values: F64) -> None:
-        odd = ~(np.abs(values) < HUGE)  # sums of a few larger ones are no numbers
-        if odd.any():
-            k = int(np.argmax(odd))  # the first
-            raise self._fault(owners(offsets(counts))[k], expected=f"a finite number for {name}", found=str(values[k]))
+    def _flat(self, columns: Mapping[str, Sequence[tuple[int, array[float]]]]) -> Values:
+        """The numbers of all hypotheses one after the other."""
+        out: Values = {}
+        for name, rows in columns.items():
+            counts = np.zeros(len(self._where), np.int64)
+            counts[[h for h, _ in rows]] = [len(own) for _, own in rows]
+            values = np.concatenate([np.zeros(0), *(own for _, own in rows)]) + 0.0  # -0.0 becomes 0.0
+            odd = ~(np.abs(values) < HUGE)  # sums of a few larger ones are no numbers
+            if odd.any():
+                k = int(np.argmax(odd))  # the first
+                raise self._fault(owners(offsets(counts))[k], expected=f"a finite number for {name}", found=str(values[k]))
+            out[name] = counts, values
+        return out
 
     def _fitting_signals(self, tokens: Words) -> Values:
         """The other numbers of tokens, where there is one for each (and for the end)."""
         out = {}
-        for name, column in self._signals.items():
-            counts, values = column.arrays(len(self._where))
-            self._refuse_odd(name, counts, values)
+        for name, (counts, values) in self._flat(self._signals).items():
             odd = (counts != tokens.counts) & (counts != tokens.counts + 1) & (counts > 0)
             if odd.any():
                 h = np.argmax(odd)

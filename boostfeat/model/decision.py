@@ -14,14 +14,14 @@ config holds all of it; the training lists teach it (boosting.selection).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
-from ..core.arrays import F64, I64, Array
+from ..core.arrays import F64, I64
 from ..core.errors import InputError
 from ..core.strict_json import typed
 from ..core.text import split_words
@@ -47,27 +47,17 @@ class Length:
     stems: Mapping[str, float]
     weight: Annotated[float, msgspec.Meta(ge=0)] = 0.0
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def weighing(self, weight: float) -> Length:
-        return replace(self, weight=weight)
-
-    def expected(self, source: str) -> float:
-        """Return q."""
-        return expected_words(split_words(source), self.shared, self.stems)
-
-    def costs(self, source: str, counts: Array) -> F64:
-        """Return [K] the costs of hypotheses of so many words."""
-        q = self.expected(source)
-        return self.weight * (counts - q) ** 2 / q
-
     def costs_in(self, nbest: NBest) -> F64:
         """Return [H] the costs of the hypotheses of lists."""
-        sources, counts, ptr = nbest.source.to_pylist(), word_counts(nbest), nbest.hyp_ptr.tolist()
-        check_sources(sources)
-        own = (self.costs(source, counts[a:b]) for source, a, b in zip(sources, ptr, ptr[1:], strict=False))
-        return np.concatenate([np.zeros(0), *own])
+        sources = nbest.source.to_pylist()
+        if sources and not any(sources):
+            raise InputError(
+                "the model knows how long the translation of a source sentence is: expected these sentences, found none; import "
+                "with -s SOURCE, or learn with --set decide=score"
+            )
+        expected = np.array([expected_words(split_words(source), self.shared, self.stems) for source in sources])
+        q = expected[nbest.sent_of_hyp]
+        return self.weight * (word_counts(nbest) - q) ** 2 / q
 
 
 def expected_words(source: Sequence[str], shared: Sequence[float], of_stems: Mapping[str, float]) -> float:
@@ -80,14 +70,6 @@ def expected_words(source: Sequence[str], shared: Sequence[float], of_stems: Map
 
 def letters(words: Sequence[str]) -> int:
     return sum(map(len, words))
-
-
-def check_sources(sources: Sequence[str]) -> None:
-    if sources and not any(sources):
-        raise InputError(
-            "the model knows how long the translation of a source sentence is: expected these sentences, found none; import with "
-            "-s SOURCE, or learn with --set decide=score"
-        )
 
 
 def word_counts(nbest: NBest) -> I64:

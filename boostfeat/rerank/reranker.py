@@ -39,8 +39,8 @@ def needed_features(model: Model, made: set[str]) -> set[str]:
 def plain_data(model: Model, plan: FeaturePlan | None) -> dict[str, Any]:
     """Return what a PlainModel holds, as JSON would have it; ``plan`` has the templates that it computes itself."""
     decision, posterior = Decision.of(model.config), plan and plan.posterior
+    of_list = posterior and posterior.model and Model.from_json(posterior.model, "model of the consensus")
     read = {name for entry in (plan.entries if plan else ()) for name in entry.options.get("features", ())}  # of a decoder
-    length = decision.length and decision.length.to_json()
     clusters = (plan and plan.clusters) or Clusters()
     known = Calibration.of(model.config).chance if CALIBRATION in model.config else None
     return {
@@ -51,15 +51,10 @@ def plain_data(model: Model, plan: FeaturePlan | None) -> dict[str, Any]:
         "trees": [tree.to_json() for tree in model.trees],
         "clusters": {"src": dict(clusters.src), "tgt": dict(clusters.tgt)},
         "products": [list(pair) for pair in (plan and plan.products) or ()],
-        "posterior": posterior and {"scale": posterior.scale, "model": posterior.model and _of_list(posterior.model)},
-        "decision": {"scale": decision.scale, "length": length},
+        "posterior": posterior and {"scale": posterior.scale, "model": of_list and plain_data(of_list, None)},
+        "decision": {"scale": decision.scale, "length": decision.length and asdict(decision.length)},
         "chance": known and asdict(known),
     }
-
-
-def _of_list(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the model by which probabilities of a list are computed."""
-    return plain_data(Model.from_json(model, "model of the consensus"), None)
 
 
 def plain_templates(plan: FeaturePlan | None, registry: Mapping[str, Template]) -> list[PlainTemplate]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -224,7 +224,7 @@ def test_what_lengths_and_minimum_bayes_risk_decided(boostfeat, tmp_path):
     (tmp_path / "list.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert boostfeat("import", tmp_path / "list.jsonl", "-o", tmp_path / "list.nbest", "-q")[0] == 0
     command = ("explain", tmp_path / "list.nbest", "-m", tmp_path / "m.json")
-    length = Length((0.0, 1.0, 0.0), {}, weight=1.0).to_json()
+    length = asdict(Length((0.0, 1.0, 0.0), {}, weight=1.0))
     Model({"f": 1.0}, config={"decision": {"by": "score", "length": length}}).save(tmp_path / "m.json")
     found = json.loads(boostfeat(*command, "--json")[1])
     assert (found["changed"], found["better"], found["worse"], "lower_score" in found) == (1, 1, 0, False)

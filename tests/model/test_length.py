@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from boostfeat.model.explain import LENGTH, with_length
 from boostfeat.model.model import Model
 
 TAUGHT = Length((0.5, 0.5, 0.125), {"talot": 0.25, "se": 0.25, "no": 9.0}, weight=2.0)
-CONFIG = {"decision": {"by": "score", "length": TAUGHT.to_json()}}
+CONFIG = {"decision": {"by": "score", "length": asdict(TAUGHT)}}
 WEIGHTS = {"RelFreq": 0.3, "LexWeight": 0.5, "LM0": 0.4}
 
 
@@ -31,11 +31,9 @@ def lists(*, source: str = "se on iso talotar .") -> NBest:
 
 def test_what_a_length_costs_by_hand():
     """'se on iso talotar .' has 5 words and 15 letters: 0.5 + 2.5 + 1.875 + 0.25 + 0.25 = 5.375; at least a word is expected."""
-    assert TAUGHT.expected("se on iso talotar .") == 5.375
-    np.testing.assert_allclose(
-        TAUGHT.costs("se on iso talotar .", np.array([6, 3, 0])), 2 * np.array([0.625, 2.375, 5.375]) ** 2 / 5.375
-    )
-    assert replace(TAUGHT, shared=(-50.0, 1.0, 1.0)).expected("talotto") == 1.0
+    np.testing.assert_allclose(TAUGHT.costs_in(lists())[:3], 2 * np.array([0.625, 2.375, 5.375]) ** 2 / 5.375)
+    few = replace(TAUGHT, shared=(-50.0, 1.0, 1.0))
+    np.testing.assert_allclose(few.costs_in(lists())[3:], [0.0, 2.0, 8.0])
     assert word_counts(lists()).tolist() == [6, 3, 0, 1, 2, 3]
 
 
@@ -75,8 +73,8 @@ def test_lists_and_programs_rank_by_the_same_numbers():
     nbest, model = lists(), Model(WEIGHTS, config=CONFIG)
     scores = model.decision_function(nbest)
     found = ranks(CONFIG, nbest, scores)
-    q = [TAUGHT.expected("se on iso talotar ."), TAUGHT.expected("talotto")]
-    np.testing.assert_allclose(found, scores - 2 * (np.array([6, 3, 0, 1, 2, 3]) - np.repeat(q, 3)) ** 2 / np.repeat(q, 3))
+    q = np.repeat([5.375, 2.125], 3)
+    np.testing.assert_allclose(found, scores - 2 * (np.array([6, 3, 0, 1, 2, 3]) - q) ** 2 / q)
     for s in range(len(nbest)):
         some = slice(3 * s, 3 * s + 3)
         own = nbest.take(np.array([s]))

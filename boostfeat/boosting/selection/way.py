@@ -7,7 +7,7 @@ long all choices are together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -62,7 +62,7 @@ def decisions(
     spread = float(within_list_sd(nbest.hyp_ptr, scores)[0])
     known = {0.0: scores}
     if length and len(ways) > 1:
-        costs = length.weighing(spread).costs_in(nbest)
+        costs = replace(length, weight=spread).costs_in(nbest)
         known |= {weight: scores - weight * costs for weight in LENGTHS if weight}
     ways = [way for way in ways if way.length in known]
     by_risk = [way for way in ways if way.scale]
@@ -118,5 +118,5 @@ def chosen_way(metric: Metric, found: Decisions, length: Length | None) -> tuple
     if way.scale:
         why["scale"] = way.scale / found.spread
     if way.length and length:
-        why["length"] = length.weighing(way.length * found.spread).to_json()
+        why["length"] = asdict(replace(length, weight=way.length * found.spread))
     return kept, {KEY: why}
