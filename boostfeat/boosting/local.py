@@ -124,7 +124,7 @@ class Local(Standing):
 
         in_ranges(lambda some: _add_step(rho, step[some], scores[some]), len(step), self.threads)
         self.scores = scores  # Ψ is to be computed anew
-        return float(within_list_sd(self.dev.hyp_ptr, step, threads=self.threads)[0]), fires.astype(int).tolist()
+        return within_list_sd(self.dev.hyp_ptr, step, threads=self.threads), fires.astype(int).tolist()
 
     def row(self) -> tuple[float, float]:
         return self.loss.mean(self.here), score_of(self.scorer, self.scores, self.options.metric, threads=self.threads)

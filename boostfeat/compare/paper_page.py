@@ -188,7 +188,7 @@ def trees(page: Page, table: PaperTable) -> Cells:
 
 def _by_effect(model: Model, nbest: NBest, space: UnitSpace) -> tuple[list[int], list[float]]:
     """The trees of a model from the largest effect on a list to the smallest, and all effects."""
-    effects = [float(within_list_sd(nbest.hyp_ptr, t.weight * space.sum(t.predict(space.table)))[0]) for t in model.trees]
+    effects = [within_list_sd(nbest.hyp_ptr, t.weight * space.sum(t.predict(space.table))) for t in model.trees]
     return sorted(range(len(effects)), key=lambda k: -effects[k]), effects
 
 

@@ -184,8 +184,7 @@ class BlockRange(Standing):
         return [(self._squares(step), *self.row()[0])]
 
     def _squares(self, column: F64) -> list[float]:
-        found: list[float] = squares_within_lists(self.nbest.hyp_ptr, column, self.blocks).tolist()
-        return found
+        return squares_within_lists(self.nbest.hyp_ptr, column, self.blocks)
 
     def row(self) -> list[tuple[list[float], I64]]:
         """Return what a row of the history needs: the losses of its blocks, and the 1-best."""

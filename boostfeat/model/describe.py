@@ -57,8 +57,8 @@ def _effects_of_trees(model: Model, nbest: NBest) -> dict[str, tuple[float | Non
     counts, table = space.counts(), Remembered(space.table)
     for tree in model.trees:
         fires = np.bincount(tree.leaf_of(table), counts, minlength=len(tree.feature))[tree.leaves]
-        effect = within_list_sd(nbest.hyp_ptr, tree.weight * space.sum(tree.predict(table)))[0]
-        out[tree.name] = (float(effect), fires.astype(int).tolist())
+        effect = within_list_sd(nbest.hyp_ptr, tree.weight * space.sum(tree.predict(table)))
+        out[tree.name] = (effect, fires.astype(int).tolist())
     return out
 
 

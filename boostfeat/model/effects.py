@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from math import sqrt
 from sys import float_info
 from typing import Any
 
@@ -18,17 +19,13 @@ from ..trees.tree import Tree
 OfTrees = dict[str, tuple[float | None, list[int] | None]]  # by name: effect, how often each leaf fires; None where unknown
 
 
-def within_list_sd(hyp_ptr: I64, values: F64, *, threads: int = 1) -> F64:
-    """Standard deviation of values [H] or [H, D] about their list's mean: how much they can move the ranking."""
-    columns = (values[:, None] if values.ndim == 1 else values).T
-    if not len(values):
-        return np.zeros(len(columns))
-    blocks = block_ptr(len(hyp_ptr) - 1)
-    totals = [sum_in_order(squares_within_lists(hyp_ptr, column, blocks, threads=threads).tolist()) for column in columns]
-    return np.asarray(np.sqrt(np.array(totals) / len(values)))
+def within_list_sd(hyp_ptr: I64, values: F64, *, threads: int = 1) -> float:
+    """Standard deviation of values [H] about their list's mean: how much they can move the ranking."""
+    squares = squares_within_lists(hyp_ptr, values, block_ptr(len(hyp_ptr) - 1), threads=threads)
+    return sqrt(sum_in_order(squares) / max(1, len(values)))
 
 
-def squares_within_lists(hyp_ptr: I64, values: F64, blocks: I64, *, threads: int = 1) -> F64:
+def squares_within_lists(hyp_ptr: I64, values: F64, blocks: I64, *, threads: int = 1) -> list[float]:
     """[B] the sums of squares of values [H] about their list's mean, over the sentences of each block [B+1]."""
     out, column = np.empty(len(blocks) - 1), np.ascontiguousarray(values)
 
@@ -36,7 +33,8 @@ def squares_within_lists(hyp_ptr: I64, values: F64, blocks: I64, *, threads: int
         _block_squares(frozen(hyp_ptr), frozen(blocks[some.start : some.stop + 1]), frozen(column), out[some])
 
     in_ranges(part, len(out), threads)
-    return out
+    squares: list[float] = out.tolist()
+    return squares
 
 
 @kernel
@@ -75,13 +73,12 @@ def sparse_within_list_sd(nbest: NBest) -> F64:
 
 def linear_effects(nbest: NBest, weights: Mapping[str, float], *, threads: int = 1) -> dict[str, float]:
     """For each dense feature how much its weighted value varies within lists (standard deviation)."""
-    used = [name for name in nbest.global_names if weights.get(name)]
 
-    def spread(name: str) -> float:  # of one column at a time: all of them may be gigabytes
-        return float(within_list_sd(nbest.hyp_ptr, nbest.global_column(name))[0])
+    def effect(name: str) -> float:  # of one column at a time: all of them may be gigabytes
+        weight = abs(weights.get(name, 0.0))
+        return weight and weight * within_list_sd(nbest.hyp_ptr, nbest.global_column(name))
 
-    sd = dict(zip(used, in_threads(spread, used, threads), strict=True))
-    return {name: abs(weights[name]) * sd[name] if name in sd else 0.0 for name in nbest.global_names}
+    return dict(zip(nbest.global_names, in_threads(effect, nbest.global_names, threads), strict=True))
 
 
 def remembered_effects(trees: Sequence[Tree], history: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], OfTrees]:

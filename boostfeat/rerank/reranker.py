@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import filterfalse
 from pathlib import Path
@@ -81,7 +81,7 @@ class Reranker:
     """
 
     model: Model
-    features: FeatureMaker | None = None
+    features: FeatureMaker = field(default_factory=FeatureMaker)  # computes templates on lists
     missing: str | None = None
     name: str = ""  # of the model's file
 
@@ -99,11 +99,6 @@ class Reranker:
         return reranker
 
     @cached_property
-    def maker(self) -> FeatureMaker:
-        """Computes templates on lists."""
-        return self.features or FeatureMaker()
-
-    @cached_property
     def _plan(self) -> FeaturePlan | None:
         return plan_of(self.model)
 
@@ -116,15 +111,15 @@ class Reranker:
     def plain(self) -> PlainModel:
         """The model in plain Python."""
         for entry in self._plan.entries if self._plan else ():
-            if entry.name not in self.maker.registry:
+            if entry.name not in self.features.registry:
                 raise InputError(f"template {entry.name!r} of the model: it is not known; give its --plugin FILE.py")
-            if "phrase table" in self.maker.registry[entry.name].reads:
+            if "phrase table" in self.features.registry[entry.name].reads:
                 raise InputError(f"template {entry.name!r} of the model reads a phrase table; rerank a list with it")
-        shared = self.maker.shared
+        shared = self.features.shared
         files = {"lexicon": shared.given("lexicon"), "language_model": shared.lm}
         data = plain_data(self.model, self._plan)
         data["signature"] = f"{self.name} {self.model.signature}".strip()
-        return PlainModel(data, plain_templates(self._plan, self.maker.registry), files, self.missing)
+        return PlainModel(data, plain_templates(self._plan, self.features.registry), files, self.missing)
 
     @cached_property
     def _needed(self) -> set[str]:
@@ -158,7 +153,7 @@ class Reranker:
                 return np.array(self.plain.scores(*self._dictionaries(candidates, source)))
         candidates = with_absent(candidates, self.missing, "candidates", self._tell_once)
         if self._plan and not has_features(candidates, self._made, "candidates"):
-            candidates = self.maker.apply(candidates, self._plan, present=True)
+            candidates = self.features.apply(candidates, self._plan, present=True)
         if missing := sorted(needed_features(self.model, self._made) - set(candidates.feature_names)):
             raise InputError(str(MissingFeatureError(missing)))
         return self.model.decision_function(candidates)

@@ -78,7 +78,7 @@ def test_the_scale_is_that_of_the_folds(agreeing, learnt):
     """In units of the spread of their scores; the whole model's is much the same."""
     why = learnt.config["decision"]
     best = WAYS[int(np.argmax(why["bleu-sbp"]))].scale
-    spread = float(within_list_sd(agreeing.hyp_ptr, learnt.decision_function(agreeing))[0])
+    spread = within_list_sd(agreeing.hyp_ptr, learnt.decision_function(agreeing))
     assert why["scale"] * spread == pytest.approx(best, rel=0.5)
     assert Decision.of(learnt.config).scale == why["scale"]
 
@@ -156,7 +156,7 @@ def test_decisions_are_those_of_mbr(agreeing):
     model = Model({"Hint": 2.0})
     found = decisions(model, None, agreeing, "bleu")
     scores = model.decision_function(agreeing)
-    assert found.spread == pytest.approx(2 * within_list_sd(agreeing.hyp_ptr, agreeing.extra[:, 0])[0])
+    assert found.spread == pytest.approx(2 * within_list_sd(agreeing.hyp_ptr, agreeing.extra[:, 0]))
     assert (found.rows[0] == Scorer(agreeing).rows(best_choice(agreeing, scores), "bleu")).all()
     for k, scale in enumerate(SCALES[1:], 1):
         gains = mbr_gains(agreeing, scores, (scale / found.spread,))[:, 0]

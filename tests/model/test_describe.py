@@ -22,7 +22,7 @@ pytestmark = pytest.mark.quick
 def test_effects_of_sparse_features_are_those_of_their_columns(nbest):
     names = nbest.sparse_names.to_pylist()
     weights = {name: k - 1.5 for k, name in enumerate([*names, *nbest.global_names])}
-    columns = within_list_sd(nbest.hyp_ptr, nbest.global_sparse.toarray())
+    columns = [within_list_sd(nbest.hyp_ptr, column) for column in nbest.global_sparse.toarray().T]
     told = {f["name"]: f for f in describe(Model(weights), nbest)["features"]}
     for k, name in enumerate(names):
         assert told[name]["sparse"]
@@ -33,7 +33,7 @@ def test_effects_of_trees_are_those_of_their_columns(dev):
     model = Model({"LM0": 1.0}, (stump(on="LM0", feature="LM0", threshold=-1.0, weight=2.0),))
     (told,) = describe(model, dev)["trees"]
     column = augment(dev, model).global_column("tree.000")
-    assert told["effect"] == pytest.approx(2.0 * within_list_sd(dev.hyp_ptr, column)[0])
+    assert told["effect"] == pytest.approx(2.0 * within_list_sd(dev.hyp_ptr, column))
     x = dev.units.x[dev.unit_idx][:, dev.unit_names.index("LM0")]
     assert told["fires"] == [int((x <= -1).sum()), int((x > -1).sum())]
 

@@ -38,7 +38,7 @@ class Outcomes(NamedTuple):
 
 def outcomes(nbest: NBest, ranked: F64, metric: Metric) -> Outcomes:
     """Compare the choices from lists that the model was not learned from with the best of these."""
-    spread, gains = float(within_list_sd(nbest.hyp_ptr, ranked)[0]) or 1.0, metric.gain(nbest)
+    spread, gains = within_list_sd(nbest.hyp_ptr, ranked) or 1.0, metric.gain(nbest)
     chosen, best = best_choice(nbest, ranked), best_choice(nbest, gains)
     some, is_own = chosen >= 0, of_text(nbest, chosen)
     odds = [log_odds(nbest, posteriors(nbest.hyp_ptr, ranked, scale=c / spread), is_own) for c in SCALES]

@@ -59,7 +59,7 @@ def decisions(
 ) -> Decisions:
     """Return the choices of a model from lists in each of these ways."""
     scorer, metric, scores = Scorer(nbest), metric_of(metric_name, nbest), model.decision_function(nbest)
-    spread = float(within_list_sd(nbest.hyp_ptr, scores)[0])
+    spread = within_list_sd(nbest.hyp_ptr, scores)
     known = {0.0: scores}
     if length and len(ways) > 1:
         costs = replace(length, weight=spread).costs_in(nbest)
