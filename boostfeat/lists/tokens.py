@@ -15,6 +15,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from html import unescape
+from itertools import pairwise
 from math import nan
 from typing import NamedTuple
 
@@ -227,13 +228,11 @@ class TokenBuilder(Builder):
                 unmatched.append(h)
                 new = [(" ".join(words), len(words), ptr[h])] if len(own) else []
             else:
-                at = words_at(parts, words)
-                starts = [k for k in range(len(at)) if k == 0 or at[k] != at[k - 1]]
-                bounds = [0, *(at[k] for k in starts[1:]), len(words)]
-                new = [
-                    (" ".join(words[bounds[i] : bounds[i + 1]]), bounds[i + 1] - bounds[i], ptr[h] + k)
-                    for i, k in enumerate(starts)
-                ]
+                first: dict[int, int] = {}  # of the parts in each word
+                for k, word in enumerate(words_at(parts, words)):
+                    first.setdefault(word, k)
+                runs = zip(pairwise([0, *list(first)[1:], len(words)]), first.values(), strict=True)
+                new = [(" ".join(words[a:b]), b - a, ptr[h] + k) for (a, b), k in runs]
             out += new
             counts.append(len(new))
         if unmatched:
@@ -241,14 +240,14 @@ class TokenBuilder(Builder):
                 f"{len(unmatched)} of {len(rows)} texts have other characters than their tokens: each is one unit "
                 f"(first: {self._where[unmatched[0]]}, {clip(self._shown[unmatched[0]] or '')})"
             )
-        first = joined.first[[w for _, _, w in out]] if out else _NO_INTS
+        first_pieces = joined.first[[w for _, _, w in out]] if out else _NO_INTS
         total = int(joined.n_pieces.sum())
         return Joined(
             ptr=offsets(np.array(counts, np.int64)),
             text=strings([text for text, _, _ in out]),
             n_words=np.array([n for _, n, _ in out], np.int64),
-            first=first,
-            n_pieces=np.diff(np.append(first, total)),
+            first=first_pieces,
+            n_pieces=np.diff(np.append(first_pieces, total)),
         )
 
     # -- units -------------------------------------------------------------------------------------------------------
@@ -284,21 +283,21 @@ class TokenBuilder(Builder):
         return _with_ends(columns, joined, self._source_spans(tokens, joined.first, joined.n_pieces), has_end)
 
     def _source_spans(self, tokens: Words, first: I64, n_pieces: I64) -> _Spans:
-        """From the first to the last source token that pieces of each unit are linked to."""
+        """From the first to the last source token that pieces of each unit are linked to; and these links, '0-0 2-0'."""
         n = len(first)
+        linked: dict[int, set[int]] = {}  # source tokens, by unit
         if self._links and self._links_fit(tokens):
-            low, high = np.full(n, _FAR), np.full(n, -1, np.int64)
-            unit = np.repeat(np.arange(n), n_pieces)
-            pairs = [(s, tokens.ptr[h] + t) for h, links in self._links for s, t in links if t < tokens.counts[h]]
-            if pairs:
-                src, at = np.array(pairs, np.int64).T
-                keep = src < self._source_lengths(tokens)[tokens.owner[at]]
-                src, at = src[keep], unit[at[keep]]
-                np.minimum.at(low, at, src)
-                np.maximum.at(high, at, src)
-                return _Spans(np.where(high < 0, -1, low), high + 1 - low, _alignments(at, src, low, n))
-        nowhere = np.full(n, -1, np.int64)
-        return _Spans(nowhere, nowhere, empty_strings(n))
+            unit, ptr = np.repeat(np.arange(n), n_pieces).tolist(), tokens.ptr.tolist()
+            n_source, n_target = self._source_lengths(tokens).tolist(), tokens.counts.tolist()
+            for h, links in self._links:
+                for s, t in links:
+                    if s < n_source[h] and t < n_target[h]:
+                        linked.setdefault(unit[ptr[h] + t], set()).add(s)
+        start, length, align = np.full(n, -1, np.int64), np.full(n, -1, np.int64), [""] * n
+        for u, own in linked.items():
+            start[u], length[u] = min(own), max(own) + 1 - min(own)
+            align[u] = " ".join(f"{s - min(own)}-0" for s in sorted(own))
+        return _Spans(start, length, strings(align) if linked else empty_strings(n))
 
     def _source_lengths(self, tokens: Words) -> I64:
         """[H] tokens of each source sentence; beyond them is its end. Enormous where no source was given."""
@@ -384,17 +383,6 @@ def _coverage(links: Sequence[tuple[int, int]], tokens: str) -> dict[str, float]
     return {COVERED: float(len({s for s, t in links if t < n})), UNALIGNED: float(n - len(aligned))}
 
 
-def _alignments(unit: I64, src: I64, low: I64, n: int) -> Strings:
-    """[n] links inside units of one word, '0-0 2-0'; most have one."""
-    points: dict[int, set[int]] = {}
-    for u, s in zip(unit.tolist(), (src - low[unit]).tolist(), strict=True):
-        points.setdefault(u, set()).add(s)
-    out = [""] * n
-    for u, own in points.items():
-        out[u] = " ".join(f"{s}-0" for s in sorted(own))
-    return strings(out)
-
-
 def _token_values(counts: I64, values: F64, tokens: Words) -> tuple[F64, F64]:
     """Values of tokens [T] and of the ends of hypotheses [H], 0 where there is none."""
     ptr, some = offsets(counts), counts > 0
@@ -428,7 +416,6 @@ def _with_ends(columns: Mapping[str, tuple[F64, F64]], words: Joined, src: _Span
     at = spread(np.arange(n), n)  # of each unit's text, that of ends after all others
     texts = take_strings(pa.concat_arrays([words.text, strings([END_OF_SENTENCE])]), at)
     aligned = take_strings(pa.concat_arrays([src.align, strings([""])]), at) if has_text(src.align) else empty_strings(len(at))
-    src_len = spread(np.where(src.start < 0, -1, src.length), -1)
     starts = spread(src.start, -1), spread(words.starts(), np.diff(offsets(words.n_words)[words.ptr])[ends])
     unit_ptr = offsets(np.diff(words.ptr) + has_end)
-    return _Draft(unit_ptr, *starts, tuple(columns), x, texts, src_len, spread(words.n_words, 0), aligned)
+    return _Draft(unit_ptr, *starts, tuple(columns), x, texts, spread(src.length, -1), spread(words.n_words, 0), aligned)

@@ -50,7 +50,7 @@ def test_programs_get_the_choices_of_the_command_line(setup):
     path, test, text = setup
     header, *lines = map(json.loads, text.splitlines())
     reranker = Reranker.load(path)
-    expected = reranker.maker.for_model(test, reranker.model)
+    expected = reranker.features.for_model(test, reranker.model)
     wanted = reranker.model.decision_function(expected)
     chosen = reranker.model.predict(expected) - test.hyp_ptr[:-1]
     for s, line in enumerate(lines):
@@ -80,7 +80,7 @@ def test_streams_are_answered_line_by_line(setup, boostfeat, monkeypatch):
     answers = list(map(json.loads, out.splitlines()))
     assert [a["id"] for a in answers] == [json.loads(line)["id"] for line in lines[1:]]
     reranker = Reranker.load(path)
-    chosen = reranker.model.predict(reranker.maker.for_model(test, reranker.model)) - test.hyp_ptr[:-1]
+    chosen = reranker.model.predict(reranker.features.for_model(test, reranker.model)) - test.hyp_ptr[:-1]
     assert [a["choice"] for a in answers] == chosen.tolist()
     assert all(len(a["scores"]) == n for a, n in zip(answers, test.hyp_ptr[1:] - test.hyp_ptr[:-1], strict=True))
     assert order[:6] == ["read", "read", "answered", "read", "answered", "read"]
