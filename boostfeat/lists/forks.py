@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from multiprocessing import Pipe, get_context
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkProcess
 from typing import Any, TypeVar
 
 import numpy as np
@@ -41,7 +41,7 @@ def in_forks(task: Callable[[T], U], items: Sequence[T], processes: int) -> list
             results[k] = task(items[k])
         return results
 
-    forks = list[tuple[ForkProcess, Connection]]()
+    forks = list[tuple[int, Connection]]()
     try:
         for _ in range(min(processes, len(items)) - 1):
             forks.append(_fork(work))
@@ -50,9 +50,11 @@ def in_forks(task: Callable[[T], U], items: Sequence[T], processes: int) -> list
             results |= _result(pipe)
     finally:
         os.close(tickets)
-        for fork, _ in forks:
-            fork.kill()  # it has answered, or nobody wants to know
-            fork.join()
+        for pid, pipe in forks:
+            pipe.close()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)  # it has answered, or nobody wants to know
+            os.waitpid(pid, 0)
     return [results[k] for k in range(len(items))]
 
 
@@ -67,24 +69,24 @@ def _result(pipe: Connection) -> Any:
     return answer
 
 
-def _fork(work: Callable[[], Any]) -> tuple[ForkProcess, Connection]:
-    """Start a process that works; return it, and a pipe to read the result or the error from."""
+def _fork(work: Callable[[], Any]) -> tuple[int, Connection]:
+    """Start a process that works; return its id, and a pipe to read the result or the error from."""
     ours, theirs = Pipe(duplex=False)
-    fork = get_context("fork").Process(target=_answer, args=(work, theirs), daemon=True)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # the fork never hears of them: who started it ends it
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads, whose locks the work does not use
-        fork.start()
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    theirs.close()
-    return fork, ours
-
-
-def _answer(work: Callable[[], Any], pipe: Connection) -> None:
-    on_progress.set(None)  # whoever started it shows its own
-    try:
-        pipe.send(work())
-    except InputError as error:
-        pipe.send(InputError(str(error)))  # its kinds want more arguments than a pipe keeps
-    except Exception as error:
-        pipe.send(error)
+        pid = os.fork()
+    if pid:
+        theirs.close()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return pid, ours
+    with contextlib.suppress(BaseException):
+        on_progress.set(None)  # whoever started it shows its own
+        try:
+            answer = work()
+        except InputError as error:
+            answer = InputError(str(error))  # its kinds want more arguments than a pipe keeps
+        except Exception as error:
+            answer = error
+        theirs.send(answer)
+    os._exit(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from multiprocessing import Pipe, get_context
 
 import pytest
 
@@ -50,3 +51,15 @@ def test_a_fork_that_is_killed_is_an_error():
 
     with pytest.raises(InputError, match="a worker process ended early; is there enough memory"):
         in_forks(task, range(4), 2)
+
+
+def test_jobs_of_compare_and_workers_of_dask_fork_too():
+    """These are daemons, which may not start processes of multiprocessing."""
+    ours, theirs = Pipe(duplex=False)
+    job = get_context("fork").Process(
+        target=lambda: theirs.send(in_forks(lambda k: (time.sleep(0.05), k)[1], range(4), 2)), daemon=True
+    )
+    job.start()
+    assert ours.poll(30)
+    assert ours.recv() == [0, 1, 2, 3]
+    job.join()
