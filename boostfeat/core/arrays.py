@@ -13,7 +13,6 @@ from threading import current_thread
 from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from .kernels import kernel
@@ -27,6 +26,7 @@ I32 = NDArray[np.int32]
 U8 = NDArray[np.uint8]
 Bool = NDArray[np.bool_]
 Sum = TypeVar("Sum", float, Array)
+FACTOR = np.uint64(0xFF51AFD7ED558CCD)  # of hashes: odd, with bits all over
 
 
 def offsets(counts: Array) -> I64:
@@ -126,17 +126,50 @@ def segment_argmax(ptr: I64, values: F64, *, threads: int = 1) -> I64:
     return out
 
 
+@kernel(inline="always")
+def mix(h, word, factor):  # type: ignore[no-untyped-def]
+    """Continue a hash of 64 bits with eight more bytes."""
+    h = (h ^ word) * factor
+    return h ^ (h >> np.uint64(32))
+
+
+@kernel
+def _is_row(a, i, j):  # type: ignore[no-untyped-def]
+    for k in range(a.shape[1]):
+        if a[i, k] != a[j, k]:
+            return False
+    return True
+
+
+@kernel
+def _number_rows(a, b, table, first, inverse):  # type: ignore[no-untyped-def]
+    """OUT inverse[r]: the number of row r of [a | b]; first[k]: the first row of number k. Returns how many there are."""
+    n, mask = 0, np.uint64(len(table) - 1)
+    for r in range(len(inverse)):
+        h = np.uint64(0)
+        for k in range(a.shape[1]):
+            h = mix(h, a[r, k], FACTOR)
+        for k in range(b.shape[1]):
+            h = mix(h, b[r, k], FACTOR)
+        slot = h & mask
+        while table[slot] >= 0 and not (_is_row(a, first[table[slot]], r) and _is_row(b, first[table[slot]], r)):
+            slot = (slot + np.uint64(1)) & mask
+        if table[slot] < 0:
+            table[slot], first[n] = n, r
+            n += 1
+        inverse[r] = table[slot]
+    return n
+
+
 def unique_rows(a: Array, b: Array) -> tuple[I64, I64]:
     """Distinct rows of [a | b] in order of first appearance: (first [m], inverse [n]).
 
     Rows are compared bit by bit in 8-byte words; callers turn -0.0 into 0.0 beforehand.
     """
-    words = [np.ascontiguousarray(part).view(np.uint64).reshape(part.shape) for part in (a, b) if part.shape[1]]
-    rows = words[0] if len(words) == 1 else np.hstack([np.zeros((len(a), 0), np.uint64), *words])
-    kind = pa.binary(8 * rows.shape[1])
-    table = pa.FixedSizeBinaryArray.from_buffers(kind, len(rows), [None, pa.py_buffer(rows)]).dictionary_encode()
-    inverse = np.array(table.indices, np.int64)
-    return np.flatnonzero(np.diff(np.maximum.accumulate(inverse), prepend=-1)), inverse
+    words = [frozen(np.ascontiguousarray(part).view(np.uint64).reshape(part.shape)) for part in (a, b)]
+    first, inverse = np.empty((2, len(a)), np.int64)
+    table = np.full(1 << (2 * len(a)).bit_length(), -1, np.int32)
+    return first[: _number_rows(*words, table, first, inverse)].copy(), inverse
 
 
 def in_threads(task: Callable[[Any], Any], items: Sequence[Any], threads: int) -> list[Any]:
@@ -208,10 +241,23 @@ def cut(x: F64) -> F64:
     return np.clip(x, -HUGE, HUGE)
 
 
+@kernel
+def _number_by_use(idx, number, order, out):  # type: ignore[no-untyped-def]
+    """INOUT number[u]: its place among those in use, -1 before its first one. Returns how many are in use."""
+    n = 0
+    for r in range(len(idx)):
+        if number[idx[r]] < 0:
+            number[idx[r]], order[n] = n, idx[r]
+            n += 1
+        out[r] = number[idx[r]]
+    return n
+
+
 def first_use_order(unit_idx: Array) -> tuple[I64, I32]:
     """Units in order of first use, and the occurrences renumbered accordingly; unused ones are left out."""
-    codes = pa.array(unit_idx).dictionary_encode()
-    return np.array(codes.dictionary, np.int64), np.array(codes.indices, np.int32)
+    idx, n = frozen(np.asarray(unit_idx, np.int32)), int(unit_idx.max(initial=-1)) + 1
+    number, order, out = np.full(n, -1, np.int32), np.empty(n, np.int64), np.empty(len(idx), np.int32)
+    return order[: _number_by_use(idx, number, order, out)].copy(), out
 
 
 # ---------------------------------------------------------------------------------------------------------------------
