@@ -50,26 +50,33 @@ class Symbols(NamedTuple):
 
 
 @kernel
+def _is_ascii_space(c):  # type: ignore[no-untyped-def]
+    return c == 32 or 9 <= c <= 13 or 28 <= c <= 31
+
+
+@kernel
+def _wide_space(c, d, e):  # type: ignore[no-untyped-def]
+    """Bytes of the white space that three bytes begin with, 0 if there is none."""
+    if c == 0xC2:
+        return 2 if d == 0x85 or d == 0xA0 else 0
+    if c == 0xE1:
+        return 3 if d == 0x9A and e == 0x80 else 0
+    if c == 0xE2:
+        if d == 0x80:
+            return 3 if (0x80 <= e <= 0x8A) or e == 0xA8 or e == 0xA9 or e == 0xAF else 0
+        return 3 if d == 0x81 and e == 0x9F else 0
+    if c == 0xE3:
+        return 3 if d == 0x80 and e == 0x80 else 0
+    return 0
+
+
+@kernel
 def space_width(text, i, end):  # type: ignore[no-untyped-def]
     """Bytes of the white space character at i, 0 if there is none: exactly what ``str.split`` splits on."""
     c = text[i]
-    if c == 32 or (9 <= c <= 13) or (28 <= c <= 31):
-        return 1
     if c < 0xC2:
-        return 0
-    if c == 0xC2 and i + 1 < end:
-        return 2 if text[i + 1] == 0x85 or text[i + 1] == 0xA0 else 0
-    if i + 2 < end:
-        d, e = text[i + 1], text[i + 2]
-        if c == 0xE1:
-            return 3 if d == 0x9A and e == 0x80 else 0
-        if c == 0xE2:
-            if d == 0x80:
-                return 3 if (0x80 <= e <= 0x8A) or e == 0xA8 or e == 0xA9 or e == 0xAF else 0
-            return 3 if d == 0x81 and e == 0x9F else 0
-        if c == 0xE3:
-            return 3 if d == 0x80 and e == 0x80 else 0
-    return 0
+        return np.int64(_is_ascii_space(c))
+    return np.int64(_wide_space(c, text[i + 1] if i + 1 < end else 0, text[i + 2] if i + 2 < end else 0))
 
 
 @kernel
@@ -83,11 +90,8 @@ def split_tokens(text, begin, end, starts, ends, hashes):  # type: ignore[no-unt
             continue
         starts[n] = i
         h = np.uint64(14695981039346656037)
-        while i < end:
-            c = text[i]
-            if (c <= 32 or c >= 0xC2) and space_width(text, i, end):
-                break
-            h = (h ^ np.uint64(c)) * np.uint64(1099511628211)
+        while i < end and not space_width(text, i, end):
+            h = (h ^ np.uint64(text[i])) * np.uint64(1099511628211)
             i += 1
         ends[n] = i
         hashes[n] = h
