@@ -444,17 +444,19 @@ def mismatches(nbest: NBest) -> Iterator[str]:
 
 def _mismatch(texts: list[str], some: I64, lines: list[str], source: list[str], split: Callable[[str], str]) -> str | None:
     """Say what lines look like, of which ``lines[some]`` should be references of the texts; None: like references."""
-    hyps, refs = _words(texts, split), _words(lines, split)
-    own = _shares(hyps, refs, some)
+    hyps = _words(texts, split)
+    shares = _shares(hyps, _words(lines, split))
+    own = shares(some)
     mean = float(own.mean())
     for what, (form, fix) in FORMS.items():
-        alike = _shares(_words(map(form, texts), split), _words(map(form, lines), split), some).mean()
+        both = [form(text) for text in texts], [form(line) for line in lines]
+        alike = mean if both == (texts, lines) else _shares(*(_words(own, split) for own in both))(some).mean()
         if alike > max(OTHER * mean, mean + APART):
             return f"they look {what}: texts share {mean:.0%} of their words with them, {alike:.0%} read alike; {fix}"
-    if any(source) and (nearer := _shares(hyps, _words(source, split), some).mean()) > max(OTHER * mean, mean + APART):
+    if any(source) and (nearer := _shares(hyps, _words(source, split))(some).mean()) > max(OTHER * mean, mean + APART):
         return f"texts share {mean:.0%} of their words with them, {nearer:.0%} with the source; are -s and -r swapped?"
     for shift, which in ((1, "after"), (-1, "before")):
-        moved = _shares(hyps, refs, some + shift)
+        moved = shares(some + shift)
         first, last = _best_run(moved - own)
         before, after = own[first:last].mean() if last > first else 0.0, moved[first:last].mean() if last > first else 0.0
         if last - first >= FEW and after > max(NEARER * before, before + APART):
@@ -463,7 +465,7 @@ def _mismatch(texts: list[str], some: I64, lines: list[str], source: list[str], 
                 f"they look shifted by a line {place}: texts share {before:.0%} of their words with their own, {after:.0%} with "
                 f"the line {which}; is one missing or there twice?"
             )
-    other = np.mean([_shares(hyps, refs, np.roll(some, len(some) // k)) for k in (2, 3, 5)], axis=0)
+    other = np.mean([shares(np.roll(some, len(some) // k)) for k in (2, 3, 5)], axis=0)
     gain, chance = own - other, float(other.mean())
     if mean > max(NEARER * chance, chance + SURE * float(gain.std()) / len(gain) ** 0.5):
         first, last = _best_run((mean + chance) / 2 - own)  # where they are the worst
@@ -479,19 +481,27 @@ def _mismatch(texts: list[str], some: I64, lines: list[str], source: list[str], 
     )
 
 
-def _words(texts: Iterator[str] | Sequence[str], split: Callable[[str], str]) -> WordSets:
+def _words(texts: Sequence[str], split: Callable[[str], str]) -> WordSets:
     return [set(split(text).split()) for text in texts]
 
 
-def _shares(hyps: WordSets, refs: WordSets, places: I64) -> F64:
-    """[n] the share of each text's words that are in the line at its place, rare words counting for more; 0 beyond the lines."""
+def _shares(hyps: WordSets, refs: WordSets) -> Callable[[I64], F64]:
+    """Return a function of places: [n] the share of each text's words that are in the line at its place; 0 beyond the lines.
+
+    Rare words count for more.
+    """
     met = Counter(word for line in refs for word in line)
-    weight = {word: log1p(len(refs) / (1 + met[word])) for hyp in hyps for word in hyp}
-    out = np.zeros(len(hyps))
-    for k, (hyp, place) in enumerate(zip(hyps, places.tolist(), strict=True)):
-        if hyp and 0 <= place < len(refs):
-            out[k] = sum(weight[word] for word in hyp & refs[place]) / sum(weight[word] for word in hyp)
-    return out
+    weight = {word: log1p(len(refs) / (1 + met[word])) for word in set().union(*hyps)}
+    total = [sum(weight[word] for word in hyp) for hyp in hyps]
+
+    def shares(places: I64) -> F64:
+        out = np.zeros(len(hyps))
+        for k, (hyp, place) in enumerate(zip(hyps, places.tolist(), strict=True)):
+            if hyp and 0 <= place < len(refs):
+                out[k] = sum(weight[word] for word in hyp & refs[place]) / total[k]
+        return out
+
+    return shares
 
 
 def _best_run(values: F64) -> tuple[int, int]:
