@@ -11,13 +11,15 @@ from fractions import Fraction
 
 import numpy as np
 
+from ..core.arrays import FACTOR, Array, mix
 from ..core.kernels import kernel
 from ..lists.build import ROUNDING
 
-_K1, _K2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0x9E3779B97F4A7C15)
 _TOTAL, _LINKS = (np.frombuffer(word, np.uint8) for word in (b"total=", b"wa="))
 NONE = np.int64(-1)  # a number or a place that there is not
-_1, _8 = np.uint64(1), np.uint64(8)  # positions are unsigned: numba need not look for negative ones
+_1, _8, _16 = np.uint64(1), np.uint64(8), np.uint64(16)  # positions are unsigned: numba need not look for negative ones
+_ONES, _HIGHS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)  # of eight bytes
+_BARS, _ENDS = _ONES * np.uint64(124), _ONES * np.uint64(10)
 _TENS = np.array([10.0**k for k in range(23)])  # all exact
 _MOST = 100  # the largest power of ten in the tables
 _POWERS = [Fraction(10) ** k for k in range(-_MOST, _MOST + 1)]
@@ -154,26 +156,22 @@ def _word(buf, i):  # type: ignore[no-untyped-def]
     return word | np.uint64(buf[i + np.uint64(6)]) << np.uint64(48) | np.uint64(buf[i + np.uint64(7)]) << np.uint64(56)
 
 
-@kernel(inline="always")
-def mix(h, word, factor):  # type: ignore[no-untyped-def]
-    h = (h ^ word) * factor
-    return h ^ (h >> np.uint64(32))
-
-
 @kernel
-def hash_bytes(buf, begin, end, h1, h2):  # type: ignore[no-untyped-def]
-    """Two hashes of buf[begin:end] and its length, continued from (h1, h2), eight bytes a step."""
+def hash_bytes(buf, begin, end, h):  # type: ignore[no-untyped-def]
+    """A hash of buf[begin:end] and its length, continued from h. Two chains, of every other eight bytes, run side by side."""
     i, stop = np.uint64(begin), np.uint64(end)
-    h1 = mix(h1, stop - i, _K1)
-    while i + _8 <= stop:
-        word = _word(buf, i)
-        h1, h2 = mix(h1, word, _K1), mix(h2, word, _K2)
+    one, two = mix(h, stop - i, FACTOR), h
+    while i + _16 <= stop:
+        one, two = mix(one, _word(buf, i), FACTOR), mix(two, _word(buf, i + _8), FACTOR)
+        i += _16
+    if i + _8 <= stop:
+        one = mix(one, _word(buf, i), FACTOR)
         i += _8
     word = np.uint64(0)
     while i < stop:
         word = (word << _8) | np.uint64(buf[i])
         i += _1
-    return mix(h1, word, _K1), mix(h2, word, _K2)
+    return mix(mix(two, word, FACTOR), one, FACTOR)
 
 
 @kernel
@@ -218,9 +216,59 @@ def skip_blanks(buf, begin, end):  # type: ignore[no-untyped-def]
     return np.int64(i)
 
 
+class Room:
+    """Arrays for one block at a time, which the next one uses again: new memory costs page faults."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Array] = {}
+
+    def array(self, name: str, n: int, dtype: type = np.int64) -> Array:
+        """[n] with whatever the last block left there."""
+        if len(self._arrays.get(name, ())) < max(n, 1):
+            self._arrays[name] = np.empty(n + n // 4 + 1, dtype)
+        return self._arrays[name][:n]
+
+    def arrays(self, name: str, k: int, n: int, dtype: type = np.int64) -> list[Array]:
+        return [self.array(f"{name} {i}", n, dtype) for i in range(k)]
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Fields
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _zeros(word):  # type: ignore[no-untyped-def]
+    """A number that has some of the highest bits of eight bytes if, and only if, one of them is 0."""
+    return (word - _ONES) & ~word
+
+
+@kernel
+def find_marks(buf, ends, bars):  # type: ignore[no-untyped-def]
+    """OUT where lines end, and where bars are, as far as there are any: (lines, bars, whether all is ASCII, or has a NUL)."""
+    n_ends, n_bars, every, nul = 0, 0, np.uint64(0), np.uint64(0)
+    i, stop = np.uint64(0), np.uint64(len(buf))
+    while i < stop:
+        last = min(i + _8, stop)
+        if i + _8 == last:
+            word = _word(buf, i)
+            every |= word
+            nul |= _zeros(word)
+            if not (_zeros(word ^ _BARS) | _zeros(word ^ _ENDS)) & _HIGHS:
+                i = last
+                continue
+        while i < last:
+            every |= np.uint64(buf[i])
+            if buf[i] == 124:
+                bars[n_bars] = i
+                n_bars += 1
+            elif buf[i] == 10:
+                ends[n_ends] = i
+                n_ends += 1
+            elif buf[i] == 0:
+                nul = _HIGHS
+            i += _1
+    return n_ends, n_bars, every & _HIGHS == 0, nul & _HIGHS != 0
 
 
 @kernel
@@ -305,28 +353,19 @@ LABELS, NAMES, VALUES = range(3)
 MOST_LABELS = 1 << 15
 
 
-def room_for_features(n_bytes: int) -> LabelTable:
+def room_for_features(room: Room, n_bytes: int) -> LabelTable:
     """Place for the numbers that so many bytes can hold, with up to MOST_LABELS labels."""
-    most, table = n_bytes // 2 + 2, np.full(2 * MOST_LABELS, -1, np.int32)
-    labels, names = np.empty((5, MOST_LABELS), np.int64), np.empty((2, 2 * most), np.int32)
-    return LabelTable._make([table, *labels, *names, np.zeros(3, np.int64), np.empty(most, np.int32), np.empty(most)])
-
-
-def room_for_units(most: int, n_bytes: int, source: SourceTokens) -> UnitTable:
-    """Place for so many units, whose texts come from so many bytes and from source sentences."""
-    table, hashes = np.full(1 << max(14, (2 * most - 1).bit_length()), -1, np.int32), np.empty((2, most), np.uint64)
-    texts = []
-    for n in (n_bytes, most * min(source.longest, 4096), n_bytes):  # target, source, alignment
-        texts += [np.empty(n, np.uint8), np.empty(most + 1, np.int64)]
-        texts[-1][0] = 0
-    lengths, score = np.empty((2, most), np.int32), np.empty(most)
-    return UnitTable._make([np.zeros(1, np.int64), table, *hashes, *texts, *lengths, score])
+    most, table = n_bytes // 2 + 2, room.array("labels", 2 * MOST_LABELS, np.int32)
+    table[:] = -1
+    labels, names = room.arrays("label", 5, MOST_LABELS), room.arrays("name", 2, 2 * most, np.int32)
+    values = room.array("value names", most, np.int32), room.array("values", most, np.float64)
+    return LabelTable._make([table, *labels, *names, np.zeros(3, np.int64), *values])
 
 
 @kernel
-def _label(buf, i, stop, table, begin, end, n):  # type: ignore[no-untyped-def]
+def _label(buf, i, stop, table, begin, end, single, n_run, n):  # type: ignore[no-untyped-def]
     """The number of the label buf[i:stop], a new one if need be; -1 where there are too many."""
-    h, _ = hash_bytes(buf, i, stop, np.uint64(0), np.uint64(0))
+    h = hash_bytes(buf, i, stop, np.uint64(0))
     mask = np.uint64(len(table) - 1)
     slot = h & mask
     while table[slot] >= 0:
@@ -338,7 +377,7 @@ def _label(buf, i, stop, table, begin, end, n):  # type: ignore[no-untyped-def]
     if k == len(begin):
         return NONE
     table[slot] = k
-    begin[k], end[k] = i, stop
+    begin[k], end[k], single[k], n_run[k] = i, stop, -1, 0
     n[LABELS] += 1
     return np.int64(k)
 
@@ -369,7 +408,6 @@ def read_rows_of_features(buf, begin, end, f, counts, odd):  # type: ignore[no-u
     # tuples of arrays are slow to pass on: numba counts references to each of them
     labels, ends, single, run, n_run, label_of, place = f.begin, f.end, f.single, f.run, f.n_run, f.label, f.place
     table, n_of, idx, val = f.table, f.n, f.idx, f.val
-    single[:], n_run[:] = -1, 0
     n, n_names = 0, 0
     for r in range(len(begin)):
         stop, before, fine, guess = end[r], n, True, np.int64(0)  # labels often follow each other as they did at first
@@ -379,7 +417,7 @@ def read_rows_of_features(buf, begin, end, f, counts, odd):  # type: ignore[no-u
                 label, after = guess, i + ends[guess] - labels[guess] + 1
             else:
                 after = _end_of_label(buf, i, stop)
-                label = _label(buf, i, after - 1, table, labels, ends, n_of) if after >= 0 else NONE
+                label = _label(buf, i, after - 1, table, labels, ends, single, n_run, n_of) if after >= 0 else NONE
             if label < 0:
                 fine = False
                 break
@@ -434,43 +472,41 @@ def find_repeats(counts, idx, n_names, odd):  # type: ignore[no-untyped-def]
 # Units
 # ---------------------------------------------------------------------------------------------------------------------
 
-# Distinct units of a block in order of their first use, found by two independent hashes of 64 bits of a unit's bytes; ``n[0]``
-# is how many there are. Texts stand one after the other: text k is tgt[tgt_ptr[k]:tgt_ptr[k + 1]].
-UnitTable = namedtuple("UnitTable", "n table hash hash2 tgt tgt_ptr src src_ptr align align_ptr src_len tgt_len score")
+# Distinct units of a block in order of their first use, found by a hash of what tells them apart. parts[BEGIN, u] to
+# parts[END, u] are the target words of unit u, likewise its source words and its links; lengths are in words.
+UnitTable = namedtuple("UnitTable", "table hash parts score")
+BEGIN, END, SRC, SRC_END, LINKS, LINKS_END, N_SRC, N_TGT, START, FEATURES, FEATURES_END, SENT = range(12)
 
-# Source sentences: token t of sentence s is text[start[t]:end[t]] for t in ptr[s]:ptr[s + 1]; the longest has so many bytes.
-SourceTokens = namedtuple("SourceTokens", "text ptr start end longest")
+# Source sentences: token t of sentence s is text[start[t]:end[t]] for t in ptr[s]:ptr[s + 1].
+SourceTokens = namedtuple("SourceTokens", "text ptr start end")
+
+
+def room_for_units(room: Room, most: int) -> UnitTable:
+    """Place for so many units."""
+    table, parts = room.array("units", 1 << max(14, (2 * most - 1).bit_length()), np.int32), room.array("parts", 12 * most)
+    table[:] = -1
+    hashes, score = room.array("hash", most, np.uint64), room.array("unit score", most, np.float64)
+    return UnitTable(table, hashes, parts.reshape(12, most), score)
 
 
 @kernel
-def find_unit(table, hash1, hash2, h1, h2):  # type: ignore[no-untyped-def]
-    """The slot of a unit with these hashes, a free one where there is none."""
+def find_unit(table, hashes, h, slot):  # type: ignore[no-untyped-def]
+    """The first slot from this one on that is free, or of a unit with this hash."""
     mask = np.uint64(len(table) - 1)
-    slot = h1 & mask
-    while table[slot] >= 0 and (hash1[table[slot]] != h1 or hash2[table[slot]] != h2):
+    slot &= mask
+    while table[slot] >= 0 and hashes[table[slot]] != h:
         slot = (slot + _1) & mask
     return slot
 
 
 @kernel
-def put_unit(units, text, tgt, tgt_end, source, src, src_end, n_src, score):  # type: ignore[no-untyped-def]
-    """Put down a unit behind the others, all but its links; returns the number of its target words."""
-    u = units.n[0]
-    units.tgt_ptr[u + 1], n_tgt = put_words(text, tgt, tgt_end, units.tgt, units.tgt_ptr[u])
-    units.src_ptr[u + 1] = put_bytes(source.text, src, src_end, units.src, units.src_ptr[u])
-    units.src_len[u], units.tgt_len[u], units.score[u] = n_src, n_tgt, score
-    units.n[0] += 1
-    return n_tgt
-
-
-@kernel
-def source_slice(source, sent, first, last):  # type: ignore[no-untyped-def]
+def source_slice(ptr, start, end, sent, first, last):  # type: ignore[no-untyped-def]
     """(begin, end) of words first to last - 1 of a source sentence, (0, 0) where it is not known; -1 beyond its end."""
-    if sent >= len(source.ptr) - 1 or source.ptr[sent] == source.ptr[sent + 1]:
+    if sent >= len(ptr) - 1 or ptr[sent] == ptr[sent + 1]:
         return np.int64(0), np.int64(0)
-    if source.ptr[sent] + last > source.ptr[sent + 1]:
+    if ptr[sent] + last > ptr[sent + 1]:
         return NONE, NONE
-    return source.start[source.ptr[sent] + first], source.end[source.ptr[sent] + last - 1]
+    return start[ptr[sent] + first], end[ptr[sent] + last - 1]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -522,63 +558,58 @@ def _are_links(buf, i, end, n_src, n_tgt):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _add_block(buf, phrase, phrase_end, block_end, sent, source, units, src_start, begin, end):  # type: ignore[no-untyped-def]
-    """Put down the unit of a phrase and its block behind the others; False where it is irregular."""
-    first, last, links, links_end, total, features = _block_parts(buf, phrase_end + 1, block_end)
-    if features < 0:
-        return False
-    src_a, src_b = source_slice(source, sent, first, last + 1)
-    u, n_src = units.n[0], last - first + 1
-    if src_a < 0 or units.src_ptr[u] + src_b - src_a > len(units.src):
-        return False
-    n_tgt = put_unit(units, buf, phrase, phrase_end, source, src_a, src_b, n_src, total)
-    if n_tgt == 0:
-        links = links_end  # of a word that it drops Moses says 0-0: links to nothing are left out
-    if not _are_links(buf, links, links_end, n_src, n_tgt):
-        units.n[0] = u
-        return False
-    units.align_ptr[u + 1], _ = put_words(buf, links, links_end, units.align, units.align_ptr[u])
-    src_start[u], begin[u], end[u] = first, features, block_end
-    return True
-
-
-@kernel
 def read_blocks(  # type: ignore[no-untyped-def]
-    buf, bars, sent, begin, end, first_bar, source, units, unit_start, features_begin, features_end, n_units, text_ptr, text,
-    unit, src_start, tgt_start, odd,
+    buf, bars, sent, begin, end, first_bar, source, units, n_units, text_ptr, text, unit, src_start, tgt_start, odd,
 ):  # fmt: skip
-    """Phrases and their blocks. OUT units, each with its source start and where its features are; n_units and text of lines;
-    unit, src_start, tgt_start of occurrences.
+    """Phrases and their blocks. OUT units; n_units and text of lines; unit, src_start, tgt_start of occurrences.
 
-    What was seen before, in the same sentence if its words are known, is not parsed again. Returns the number of occurrences.
+    What was seen before, in the same sentence if its words are known, is not parsed again. Returns the numbers of occurrences
+    and of units.
     """
-    table, hash1, hash2, tgt, tgt_ptr, tgt_len = units.table, units.hash, units.hash2, units.tgt, units.tgt_ptr, units.tgt_len
-    n_occ, has_source = 0, len(source.start) > 0
+    # tuples of arrays are slow to pass on: numba counts references to each of them
+    table, hashes, parts, score = units.table, units.hash, units.parts, units.score
+    src_ptr, word_start, word_end = source.ptr, source.start, source.end
+    text_ptr[0], n_occ, n_distinct, has_source = 0, 0, 0, len(word_start) > 0
     for r in range(len(sent)):
         at = text_ptr[r]
         i, k, n, n_tokens, fine = begin[r], first_bar[r], 0, 0, not odd[r]
-        seed = np.uint64(sent[r] + 1 if has_source else 0)
+        n_units[r] = 0
         while fine and bars[k] < end[r]:  # phrase, block, phrase, block, ...
             if bars[k + 1] >= end[r]:
                 fine = False
                 break
             phrase, phrase_end, block_end = skip_blanks(buf, i, bars[k]), bars[k], bars[k + 1]
-            h1, h2 = hash_bytes(buf, phrase, block_end, seed, np.uint64(phrase_end - phrase))
-            slot = find_unit(table, hash1, hash2, h1, h2)
+            size, word_at = block_end - phrase, at + 1 if n_tokens else at
+            stop, n_tgt = put_words(buf, phrase, phrase_end, text, word_at)
+            h = hash_bytes(buf, phrase, block_end, np.uint64(sent[r] if has_source else 0))
+            slot = find_unit(table, hashes, h, h)
+            while table[slot] >= 0:
+                u = table[slot]
+                fits = parts[FEATURES_END, u] - parts[BEGIN, u] == size and (parts[SENT, u] == sent[r] or not has_source)
+                if fits and same_bytes(buf, parts[BEGIN, u], buf, phrase, size):
+                    break
+                slot = find_unit(table, hashes, h, slot + _1)
             u = np.int64(table[slot])
             if u < 0:
-                u = units.n[0]
-                given = (unit_start, features_begin, features_end)
-                fine = _add_block(buf, phrase, phrase_end, block_end, sent[r], source, units, *given)
+                u = np.int64(n_distinct)
+                first, last, links, links_end, total, features = _block_parts(buf, phrase_end + 1, block_end)
+                n_src = last - first + 1
+                src, src_end = source_slice(src_ptr, word_start, word_end, sent[r], first, last + 1)
+                if n_tgt == 0:
+                    links = links_end  # of a word that it drops Moses says 0-0: links to nothing are left out
+                fine = features >= 0 and src >= 0 and _are_links(buf, links, links_end, n_src, n_tgt)
                 if not fine:
                     break
-                table[slot], hash1[u], hash2[u] = u, h1, h2
-            if n_tokens and tgt_len[u]:
+                parts[BEGIN, u], parts[END, u], parts[SRC, u], parts[SRC_END, u] = phrase, phrase_end, src, src_end
+                parts[LINKS, u], parts[LINKS_END, u], parts[N_SRC, u], parts[N_TGT, u] = links, links_end, n_src, n_tgt
+                parts[START, u], parts[FEATURES, u], parts[FEATURES_END, u], parts[SENT, u] = first, features, block_end, sent[r]
+                table[slot], hashes[u], score[u] = u, h, total
+                n_distinct += 1
+            if n_tokens and n_tgt:
                 text[at] = 32
-                at += 1
-            at = put_bytes(tgt, tgt_ptr[u], tgt_ptr[u + 1], text, at)
-            unit[n_occ + n], src_start[n_occ + n], tgt_start[n_occ + n] = u, unit_start[u], n_tokens
-            n_tokens += tgt_len[u]
+            at = stop if n_tgt else at
+            unit[n_occ + n], src_start[n_occ + n], tgt_start[n_occ + n] = u, parts[START, u], n_tokens
+            n_tokens += n_tgt
             n += 1
             i = block_end + 1
             k += 2
@@ -587,7 +618,7 @@ def read_blocks(  # type: ignore[no-untyped-def]
             n_occ += n
         else:
             odd[r], text_ptr[r + 1] = True, text_ptr[r]
-    return n_occ
+    return n_occ, n_distinct
 
 
 @kernel
@@ -715,13 +746,19 @@ def _put_links(points, n_points, u, out, at):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def read_units(  # type: ignore[no-untyped-def]
-    buf, n_fields, sent, seg_begin, seg_end, al_begin, al_end, text, text_ptr, n_words, source, units, n_units, unit, src_start,
-    tgt_start, odd,
-):  # fmt: skip
-    """Units of segments and links of lines. OUT units, n_units of each line; unit, src_start, tgt_start of occurrences.
+def _are_same(a, i, end, b, j, other_end):  # type: ignore[no-untyped-def]
+    return end - i == other_end - j and same_bytes(a, i, b, j, end - i)
 
-    Returns the number of occurrences.
+
+@kernel
+def read_units(  # type: ignore[no-untyped-def]
+    buf, n_fields, sent, seg_begin, seg_end, al_begin, al_end, text, text_ptr, n_words, source, units, links, n_units, unit,
+    src_start, tgt_start, odd,
+):  # fmt: skip
+    """Units of segments and links of lines. OUT units, whose links are in OUT links; n_units of each line; unit, src_start,
+    tgt_start of occurrences.
+
+    Returns the numbers of occurrences and of units.
     """
     most = 2
     for r in range(len(sent)):
@@ -729,9 +766,11 @@ def read_units(  # type: ignore[no-untyped-def]
     most = most // 2 + 2
     starts, unit_at = np.empty(most + 1, np.int64), np.empty(most, np.int64)
     spans, points = np.empty((most, 4), np.int64), np.empty((most, 3), np.int64)
-    table, hash1, hash2, align, align_ptr = units.table, units.hash, units.hash2, units.align, units.align_ptr
-    n_occ, has_source = 0, len(source.start) > 0
+    table, hashes, parts, score = units.table, units.hash, units.parts, units.score
+    src_text, src_ptr, word_start, word_end = source.text, source.ptr, source.start, source.end
+    n_occ, n_distinct, links_at = 0, 0, np.int64(0)
     for r in range(len(sent)):
+        n_units[r] = 0
         if odd[r] or n_fields[r] < 5:
             continue
         has_segments = n_fields[r] == 6
@@ -753,27 +792,35 @@ def read_units(  # type: ignore[no-untyped-def]
                 starts[k] = j + 1
                 k += 1
         starts[k] = text_ptr[r + 1] + 1
-        for u in range(n):
-            first, last, tgt, tgt_end = spans[u, 0], spans[u, 1], spans[u, 2], spans[u, 3]
-            src_a = src_b = np.int64(0)
-            if has_source:
-                src_a, src_b = source_slice(source, sent[r], first, last)
-            v = units.n[0]
-            if src_a < 0 or (src_b and units.src_ptr[v] + src_b - src_a > len(units.src)):
+        for i in range(n):
+            first, last, tgt, tgt_end = spans[i, 0], spans[i, 1], spans[i, 2], spans[i, 3]
+            n_src, n_tgt = last - first, tgt_end - tgt
+            src, src_end = source_slice(src_ptr, word_start, word_end, sent[r], first, last)
+            if src < 0:
                 odd[r] = True
                 break
-            links_end = _put_links(points, n_points, u, align, align_ptr[v])
-            word_a, word_b = (starts[tgt], starts[tgt_end] - 1) if tgt_end > tgt else (np.int64(0), np.int64(0))
-            h1, h2 = hash_bytes(text, word_a, word_b, np.uint64(last - first), np.uint64(tgt_end - tgt))
-            h1, h2 = hash_bytes(align, align_ptr[v], links_end, h1, h2)
-            h1, h2 = hash_bytes(source.text, src_a, src_b, h1, h2)
-            slot = find_unit(table, hash1, hash2, h1, h2)
+            links_end = _put_links(points, n_points, i, links, links_at)
+            begin, end = (starts[tgt], starts[tgt_end] - 1) if n_tgt > 0 else (np.int64(0), np.int64(0))
+            h = hash_bytes(text, begin, end, np.uint64(n_src))
+            h = hash_bytes(src_text, src, src_end, hash_bytes(links, links_at, links_end, h))
+            slot = find_unit(table, hashes, h, h)
+            while table[slot] >= 0:
+                u = table[slot]
+                fits = parts[N_SRC, u] == n_src and parts[N_TGT, u] == n_tgt
+                fits = fits and _are_same(src_text, parts[SRC, u], parts[SRC_END, u], src_text, src, src_end)
+                fits = fits and _are_same(links, parts[LINKS, u], parts[LINKS_END, u], links, links_at, links_end)
+                if fits and _are_same(text, parts[BEGIN, u], parts[END, u], text, begin, end):
+                    break
+                slot = find_unit(table, hashes, h, slot + _1)
             if table[slot] < 0:
-                put_unit(units, text, word_a, word_b, source, src_a, src_b, last - first, np.nan)
-                align_ptr[v + 1] = links_end
-                table[slot], hash1[v], hash2[v] = v, h1, h2
-            unit[n_occ + u], src_start[n_occ + u], tgt_start[n_occ + u] = table[slot], first, tgt
+                u = n_distinct
+                parts[BEGIN, u], parts[END, u], parts[SRC, u], parts[SRC_END, u] = begin, end, src, src_end
+                parts[LINKS, u], parts[LINKS_END, u], parts[N_SRC, u], parts[N_TGT, u] = links_at, links_end, n_src, n_tgt
+                table[slot], hashes[u], score[u] = u, h, np.nan
+                links_at = links_end
+                n_distinct += 1
+            unit[n_occ + i], src_start[n_occ + i], tgt_start[n_occ + i] = table[slot], first, tgt
         if not odd[r]:
             n_units[r] = n
             n_occ += n
-    return n_occ
+    return n_occ, n_distinct

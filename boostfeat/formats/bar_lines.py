@@ -14,7 +14,7 @@ from functools import partial
 from itertools import pairwise
 from math import nan
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +23,10 @@ from ..core.arrays import F64, I32, I64, Array, in_order, offsets
 from ..core.files import Block, decode_line, last_line, read_blocks
 from ..core.text import split_words
 from ..lists.build import Builder, HypColumns, HypRecord, ReadOptions, UnitColumns
-from ..lists.nbest import NBest, string_column
+from ..lists.nbest import NBest, copied_strings, string_column
 from . import bar_kernel as kernels
 from .fields import optional_score, read_features, sentence_id, split_fields
 
-NEWLINE, BAR = 10, 124
 BLOCK_BYTES = 1 << 21  # of the lines that a thread reads at a time: larger arrays cost page faults
 Slices = tuple[I64, I64]  # [n] where slices of bytes begin and end
 
@@ -58,21 +57,24 @@ class BarLines:
     first_bar: I64  # of all fields: the first bar from there on
     odd: Array  # [n] lines that are for Python
     n_lines: int  # of the block, blank ones and all
+    room: kernels.Room
     before: int = 0  # lines of the file before the block
 
     @classmethod
-    def of_block(cls, path: str, block: Block, *, is_first: bool = False) -> BarLines:
+    def of_block(cls, path: str, block: Block, *, is_first: bool = False, room: kernels.Room | None = None) -> BarLines:
+        room = room or kernels.Room()
         buf = np.frombuffer(block.data, np.uint8)[: block.end]
         start = len(BOM_UTF8) if is_first and block.data.startswith(BOM_UTF8) else 0
-        ends, bars = np.flatnonzero(buf == NEWLINE), np.append(np.flatnonzero(buf == BAR), block.end)  # one behind all fields
-        n = len(ends)
-        ptr = np.empty(n + 1, np.int64)
-        begin, end, first_bar = np.empty((3, n + len(bars) // 3 + 1), np.int64)
+        ends, bars = room.arrays("mark", 2, block.end + 1)
+        n, n_bars, is_ascii, has_nul = kernels.find_marks(buf, ends, bars)
+        ends, bars, bars[n_bars] = ends[:n], bars[: n_bars + 1], block.end  # one behind all fields
+        ptr = room.array("fields", n + 1)
+        begin, end, first_bar = room.arrays("field", 3, n + n_bars // 3 + 1)
         kernels.find_fields(buf, start, ends, bars[:-1], ptr, begin, end, first_bar)
         n_fields, first = np.diff(ptr), ptr[:-1]
         line = np.stack([np.append(start, ends[:-1] + 1), ends], axis=1) if n else np.zeros((0, 2), np.int64)
-        odd = np.full(n, not _is_text(block))
-        lines = cls(path, block, buf, bars, 1 + np.arange(n), line, first, n_fields, begin, end, first_bar, odd, n)
+        odd = np.full(n, has_nul or not (is_ascii or _is_utf8(block)))
+        lines = cls(path, block, buf, bars, 1 + np.arange(n), line, first, n_fields, begin, end, first_bar, odd, n, room)
         blank = (n_fields == 1) & (begin[first] == end[first])
         return lines.take(~blank) if blank.any() else lines
 
@@ -121,16 +123,27 @@ class BarLines:
         kernels.read_numbers(self.buf, *at, out, self.odd)
         return out
 
-    def words(self, at: Slices) -> tuple[I64, Array, I64]:
-        """(offsets, bytes, number of words) of slices, with single blanks between words."""
-        ptr, n_words = np.empty(len(self) + 1, np.int64), np.empty(len(self), np.int64)
-        out = np.empty(int(np.sum(at[1] - at[0])), np.uint8)
-        kernels.copy_words(self.buf, *at, out, ptr, n_words)
+    def words(self, at: Slices, buf: Array | None = None, name: str = "text") -> tuple[I64, Array, I64]:
+        """(offsets, bytes, number of words) of slices, with single blanks between words; ``name`` is that of their place."""
+        n, size = len(at[0]), int(np.sum(at[1] - at[0]))
+        ptr, out, n_words = self.room.array(f"{name} ptr", n + 1), self.room.array(name, size, np.uint8), np.empty(n, np.int64)
+        kernels.copy_words(self.buf if buf is None else buf, *at, out, ptr, n_words)
         return ptr, out, n_words
+
+    def units(
+        self, units: kernels.UnitTable, n: int, features: NamedValues, source: Array, *, text: Array, links: Array
+    ) -> UnitColumns:
+        """Return the n units that a kernel found, whose words and links are slices of these bytes."""
+        parts = units.parts[:, :n]
+        slices = {"src": (parts[kernels.SRC : kernels.LINKS], source), "tgt": (parts[: kernels.SRC], text)}
+        slices["links"] = (parts[kernels.LINKS : kernels.N_SRC], links)
+        columns = [string_column(*self.words((at[0], at[1]), buf, name)[:2]) for name, (at, buf) in slices.items()]
+        lengths = (parts[k].astype(np.int32) for k in (kernels.N_SRC, kernels.N_TGT))
+        return UnitColumns._make([*columns, *lengths, units.score[:n], *features])
 
     def features(self, at: Slices) -> NamedValues:
         """The labelled features of slices."""
-        found, counts = kernels.room_for_features(self.block.end), np.empty(len(self), np.int64)
+        found, counts = kernels.room_for_features(self.room, self.block.end), np.empty(len(self), np.int64)
         kernels.read_rows_of_features(self.buf, *at, found, counts, self.odd)
         out = self.named(found, counts)
         kernels.find_repeats(counts, out.idx, len(out.names), self.odd)
@@ -148,22 +161,11 @@ class BarLines:
         return NamedValues(list(number), counts, idx, found.val[:n])
 
 
-def unit_columns(units: kernels.UnitTable, features: NamedValues) -> UnitColumns:
-    """Return the units of a block that a kernel found."""
-    n = int(units.n[0])
-    texts = [(units.src_ptr, units.src), (units.tgt_ptr, units.tgt), (units.align_ptr, units.align)]
-    columns = [string_column(ptr[: n + 1], data) for ptr, data in texts]
-    return UnitColumns._make([*columns, units.src_len[:n], units.tgt_len[:n], units.score[:n], *features])
-
-
-def _is_text(block: Block) -> bool:
-    """Tell whether a block is UTF-8 without NUL; if not, Python says in which line it is not."""
-    if block.data.find(b"\0", 0, block.end) >= 0:
-        return False
-    ptr, data = pa.py_buffer(np.array([0, block.end])), pa.py_buffer(memoryview(block.data))
+def _is_utf8(block: Block) -> bool:
+    """Tell whether a block is UTF-8; if not, Python says in which line it is not."""
     try:
-        if not block.data.isascii():
-            pa.LargeStringArray.from_buffers(1, ptr, data).validate(full=True)
+        whole = [None, pa.py_buffer(np.array([0, block.end])), pa.py_buffer(block.data)]
+        pa.Array.from_buffers(pa.large_string(), 1, whole).validate(full=True)
     except pa.ArrowInvalid:
         return False
     return True
@@ -185,8 +187,18 @@ def source_tokens(sentences: Sequence[str] | None) -> kernels.SourceTokens:
     text = "".join(f"{word} " for own in tokens for word in own).encode()
     end = np.flatnonzero(np.frombuffer(text, np.uint8) == 32)
     start, ptr = np.append(0, end[:-1] + 1)[: len(end)], offsets(np.array([len(own) for own in tokens], np.int64))
-    longest = max((len(sentence.encode()) for sentence in sentences or ()), default=0)
-    return kernels.SourceTokens(np.frombuffer(text or b" ", np.uint8), ptr, start, end, longest)
+    return kernels.SourceTokens(np.frombuffer(text or b" ", np.uint8), ptr, start, end)
+
+
+def copied(columns: Any) -> Any:
+    """Return a named tuple of columns, and of others like it, with arrays of its own."""
+    return columns._make(
+        column.copy() if isinstance(column, np.ndarray)
+        else copied(column) if isinstance(column, UnitColumns)
+        else copied_strings(column) if isinstance(column, pa.Array)
+        else column
+        for column in columns
+    )  # fmt: skip
 
 
 Columns = Callable[[BarLines, I64], HypColumns]  # of lines and their sentences
@@ -195,9 +207,14 @@ Columns = Callable[[BarLines, I64], HypColumns]  # of lines and their sentences
 def _columns_of_blocks(path: str | Path, options: ReadOptions, columns_of: Columns) -> Iterator[tuple[BarLines, HypColumns]]:
     """Yield the wanted lines of each block and their columns, in order; those ahead are parsed in threads meanwhile."""
 
+    rooms: list[kernels.Room] = []  # of threads that are done with a block
+
     def parse(item: tuple[int, Block]) -> tuple[BarLines, HypColumns]:
-        lines, sent = BarLines.of_block(str(path), item[1], is_first=item[0] == 0).wanted(options)
-        return lines, columns_of(lines, sent)
+        room = rooms.pop() if rooms else kernels.Room()
+        lines, sent = BarLines.of_block(str(path), item[1], is_first=item[0] == 0, room=room).wanted(options)
+        columns = copied(columns_of(lines, sent))
+        rooms.append(room)
+        return lines, columns
 
     before, blocks = 0, enumerate(read_blocks(path, BLOCK_BYTES, last_sentence))
     for lines, columns in in_order(parse, blocks, threads=options.threads, ahead=1):

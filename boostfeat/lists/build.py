@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from ..core.arrays import F64, I32, I64, Array, first_use_order, offsets, owners, unique_rows
 from ..core.errors import FormatError, InputError, counted
-from ..core.text import Strings, has_text, normal, split_words, string_buffers
+from ..core.text import Strings, has_text, normal, split_words
 from ..metrics.bleu import bleu_stats
 from ..metrics.metric import tokenizer
 from ..metrics.symbols import Texts
 from .absent import are_few
-from .nbest import NBest, SparseRows, Units, string_column, strings
+from .nbest import NBest, SparseRows, Units, strings
 
 DENSE_SHARE = 0.1  # a feature that a reader has not declared dense is stored densely if this share of rows gives it
 MAX_DENSE = 4096  # and if it is among so many that most rows give: a short list with long rows stays sparse
@@ -232,11 +232,11 @@ class Builder:
             self._extra.add(self._indices(features), features.values())
         self._hyp_counts[-1] += n
         self._text.extend(strings(hyps.texts))
-        self._score.frombytes(np.asarray(hyps.score, np.float64).tobytes())
+        put_numbers(self._score, hyps.score)
         self._unit_counts.extend(np.diff(hyps.unit_ptr))
-        self._unit_idx.frombytes(number[hyps.unit_idx].tobytes())
-        self._src_start.frombytes(start[hyps.unit_idx].tobytes())
-        self._tgt_start.frombytes(hyps.tgt_start.astype(np.int32).tobytes())
+        put_numbers(self._unit_idx, number[hyps.unit_idx])
+        put_numbers(self._src_start, start[hyps.unit_idx])
+        put_numbers(self._tgt_start, hyps.tgt_start)
 
     def add_units(self, units: UnitColumns) -> int:
         """Append units; returns the number of the first."""
@@ -244,8 +244,8 @@ class Builder:
         for column, texts in zip(self._unit_text, units[:3], strict=True):
             column.extend(texts)
         for lengths, own in zip(self._unit_len, (units.src_len, units.tgt_len), strict=True):
-            lengths.frombytes(own.tobytes())
-        self._unit_score.frombytes(units.score.tobytes())
+            put_numbers(lengths, own)
+        put_numbers(self._unit_score, units.score)
         self._unit_rows.extend(units.n_features, self._numbers_of(units.names)[units.feature_idx], units.feature_val)
         return first
 
@@ -260,13 +260,13 @@ class Builder:
             self._hyp_counts[-1] += b - a
         features, units = (slice(*offsets(n)[[first, last]].tolist()) for n in (hyps.n_features, hyps.n_units))
         self._text.extend(hyps.text[first:last])
-        self._score.frombytes(hyps.score[first:last].tobytes())
+        put_numbers(self._score, hyps.score[first:last])
         idx = self._numbers_of(hyps.names)[hyps.feature_idx[features]]
         self._extra.extend(hyps.n_features[first:last], idx, hyps.feature_val[features])
-        self._unit_counts.frombytes(hyps.n_units[first:last].tobytes())
-        self._unit_idx.frombytes((hyps.unit_idx[units] + np.int32(base)).tobytes())
-        self._src_start.frombytes(hyps.src_start[units].tobytes())
-        self._tgt_start.frombytes(hyps.tgt_start[units].tobytes())
+        put_numbers(self._unit_counts, hyps.n_units[first:last])
+        put_numbers(self._unit_idx, hyps.unit_idx[units] + np.int32(base))
+        put_numbers(self._src_start, hyps.src_start[units])
+        put_numbers(self._tgt_start, hyps.tgt_start[units])
 
     def _number(self, unit: UnitRecord, target: list[str], where: str, *, is_new: bool = False) -> int:
         """Return the number of a unit; one that is new, or that the open list has not had, gets the next."""
@@ -307,11 +307,11 @@ class Builder:
             offsets(np.array(self._hyp_counts, np.int64)),
             self._text.column(),
             ids=np.array(self._ids, np.int64),
-            score=np.array(self._score, np.float64) + 0.0,  # -0.0 becomes 0.0, here and below
-            unit_ptr=offsets(np.array(self._unit_counts, np.int64)),
+            score=np.asarray(self._score) + 0.0,  # -0.0 becomes 0.0, here and below
+            unit_ptr=offsets(np.asarray(self._unit_counts)),
             unit_idx=unit_idx,
-            src_start=np.array(self._src_start, np.int32),
-            tgt_start=np.array(self._tgt_start, np.int32),
+            src_start=np.asarray(self._src_start),
+            tgt_start=np.asarray(self._tgt_start),
             units=replace(units, x=x, sparse=unit_sparse),
             unit_names=unit_names,
             extra=extra,
@@ -327,12 +327,17 @@ class Builder:
 
         Where units differ in the names they give, equal and unused ones go first: which names are frequent depends on the others.
         """
-        n, unit_idx = len(self._unit_score), np.array(self._unit_idx, np.int32)
+        n, unit_idx = len(self._unit_score), np.asarray(self._unit_idx)
         src, tgt, align = (column.column() for column in self._unit_text)
-        src_len, tgt_len = (np.array(own, np.int32) for own in self._unit_len)
-        score = np.array(self._unit_score, np.float64) + 0.0
+        src_len, tgt_len = (np.asarray(own) for own in self._unit_len)
+        score = np.asarray(self._unit_score) + 0.0
         units = Units(np.zeros((n, 0)), self._unit_rows.rows(), src, tgt, align, src_len, tgt_len, score)
         return (units, unit_idx) if not n or is_regular(units.sparse) else _merged(units, unit_idx)
+
+
+def put_numbers(numbers: array[Any], values: Array) -> None:
+    """Append values to numbers, as numbers of their kind."""
+    numbers.frombytes(np.ascontiguousarray(values, numbers.typecode).view(np.uint8).data)
 
 
 class TextColumn:
@@ -348,10 +353,7 @@ class TextColumn:
             self.extend(strings([]))
 
     def extend(self, texts: Strings) -> None:
-        """Append texts, copied: those of a block share arrays that have room for whatever a block may hold."""
-        ptr, data = string_buffers(texts)
-        own = string_column(ptr - ptr[0], data[ptr[0] : ptr[-1]].copy())
-        self._chunks += [strings(self._last), own] if self._last else [own]
+        self._chunks += [strings(self._last), texts] if self._last else [texts]
         self._last = []
 
     def column(self) -> Strings:
@@ -396,13 +398,15 @@ class GrowingRows:
 
     def extend(self, counts: I64, idx: I32, values: F64) -> None:
         """Append rows with so many names and values each."""
-        self._counts.frombytes(np.asarray(counts, np.int64).tobytes())
-        self._idx.frombytes(np.asarray(idx, np.int32).tobytes())
-        self._val.frombytes(np.asarray(values, np.float64).tobytes())
+        put_numbers(self._counts, counts)
+        put_numbers(self._idx, idx)
+        put_numbers(self._val, values)
 
     def rows(self) -> SparseRows:
         """Return all rows; names are in the order in which they came, and may be there twice."""
-        return SparseRows(offsets(np.asarray(self._counts)), np.asarray(self._idx), np.asarray(self._val) + 0.0)
+        values = np.asarray(self._val)
+        values += 0.0  # -0.0 becomes 0.0
+        return SparseRows(offsets(np.asarray(self._counts)), np.asarray(self._idx), values)
 
 
 def is_regular(rows: SparseRows) -> bool:

@@ -25,7 +25,7 @@ import pyarrow as pa
 from ..core.arrays import F64, HUGE, I64, Array, Bool, offsets, owners
 from ..core.errors import FormatError, clip, counted
 from ..core.text import Strings, ascii_words, has_text, split_words
-from .build import Builder, GrowingRows, ReadOptions, TextColumn, UnitColumns
+from .build import Builder, GrowingRows, ReadOptions, TextColumn, UnitColumns, put_numbers
 from .nbest import NBest, empty_strings, strings, take_strings
 from .pieces import MARKS, Joined, join_pieces, marked_rows, scheme_of, words_at
 from .words import Words, words_of
@@ -333,10 +333,10 @@ class TokenBuilder(Builder):
         texts = self._source_texts(draft), draft.text, draft.align
         self.add_units(UnitColumns._make([*texts, *lengths, np.full(n, nan), draft.names, *features]))
         self._text = TextColumn(text)
-        self._unit_counts.frombytes(np.diff(draft.ptr).tobytes())
-        self._unit_idx.frombytes(np.arange(n, dtype=np.int32).tobytes())
-        self._src_start.frombytes(draft.src_start.astype(np.int32).tobytes())
-        self._tgt_start.frombytes(draft.tgt_start.astype(np.int32).tobytes())
+        put_numbers(self._unit_counts, np.diff(draft.ptr))
+        put_numbers(self._unit_idx, np.arange(n))
+        put_numbers(self._src_start, draft.src_start)
+        put_numbers(self._tgt_start, draft.tgt_start)
         return super().finish()
 
     def _source_texts(self, draft: _Draft) -> Strings:

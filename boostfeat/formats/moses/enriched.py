@@ -21,7 +21,7 @@ from ...lists.build import HypColumns, HypRecord, ReadOptions, UnitRecord
 from ...lists.nbest import NBest, string_column
 from .. import bar_kernel as kernels
 from .. import fields
-from ..bar_lines import BarLines, NamedValues, read_bar_list, source_tokens, unit_columns
+from ..bar_lines import BarLines, NamedValues, read_bar_list, source_tokens
 from .plain_lists import check_writable, labelled_rows, lines_left_out
 
 LAYOUT = "id ||| phrase |span,wa=..,total=.., scores| ... ||| features ||| score"
@@ -39,23 +39,23 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
 
 def _columns(lines: BarLines, sent: I64, source: kernels.SourceTokens) -> HypColumns:
     lines.odd |= lines.n_fields < 3
-    most, n, size = len(lines.bars) // 2 + 1, len(lines), lines.block.end
-    units = kernels.room_for_units(most, size, source)
-    n_units, text_ptr, text = np.zeros(n, np.int64), np.zeros(n + 1, np.int64), np.empty(size, np.uint8)
-    places, blocks = np.empty((3, most), np.int32), np.empty((3, most), np.int64)
+    most, n, room = len(lines.bars) // 2 + 1, len(lines), lines.room
+    units, places = kernels.room_for_units(room, most), room.arrays("place", 3, most, np.int32)
+    n_units, text_ptr, text = np.empty(n, np.int64), room.array("text ptr", n + 1), room.array("text", lines.block.end, np.uint8)
     given = (lines.bars, sent, *lines.field(1), lines.first_bars(1), source)
-    n_occ = kernels.read_blocks(lines.buf, *given, units, *blocks, n_units, text_ptr, text, *places, lines.odd)
-    unit_idx, *starts = places[:, :n_occ]  # and starts in source and target
+    n_occ, n_distinct = kernels.read_blocks(lines.buf, *given, units, n_units, text_ptr, text, *places, lines.odd)
+    unit_idx, *starts = (own[:n_occ] for own in places)  # and starts in source and target
     texts, score = string_column(text_ptr, text), lines.numbers(lines.field(3))
-    of_units, totals = _features(lines, blocks[1:, : units.n[0]], n_units, unit_idx)  # begin and end of those of units
-    return HypColumns._make([sent, texts, score, *totals, n_units, unit_idx, *starts, unit_columns(units, of_units)])
+    of_units, totals = _features(lines, units.parts[kernels.FEATURES : kernels.SENT, :n_distinct], n_units, unit_idx)
+    columns = lines.units(units, n_distinct, of_units, source.text, text=lines.buf, links=lines.buf)
+    return HypColumns._make([sent, texts, score, *totals, n_units, unit_idx, *starts, columns])
 
 
 def _features(lines: BarLines, of_units: I64, n_units: I64, unit_idx: I32) -> tuple[NamedValues, NamedValues]:
     """Features of the units, and of the lines those that no unit carries; lines whose totals are not the units' sums are odd."""
     v, n = len(of_units[0]), len(lines)
     both = [np.append(own, totals) for own, totals in zip(of_units, lines.field(2), strict=True)]
-    found, counts, odd = kernels.room_for_features(lines.block.end), np.empty(v + n, np.int64), np.zeros(v + n, bool)
+    found, counts, odd = kernels.room_for_features(lines.room, lines.block.end), np.empty(v + n, np.int64), np.zeros(v + n, bool)
     kernels.read_rows_of_features(lines.buf, *both, found, counts, odd)
     names, _, idx, val = lines.named(found, counts)
     kernels.find_repeats(counts, idx, len(names), odd)

@@ -24,7 +24,7 @@ from ...lists.build import HypColumns, HypRecord, ReadOptions, UnitRecord
 from ...lists.nbest import NBest, SparseRows, Units, string_column
 from .. import fields
 from ..bar_kernel import SourceTokens, read_units, room_for_units
-from ..bar_lines import BarLines, NamedValues, read_bar_list, source_tokens, unit_columns
+from ..bar_lines import BarLines, NamedValues, read_bar_list, source_tokens
 from ..sniffers import BLOCK
 
 LAYOUT = "id ||| text ||| features ||| score [||| segmentation] [||| alignment]"
@@ -50,14 +50,15 @@ def _columns(lines: BarLines, sent: I64, source: SourceTokens) -> HypColumns:
     text_ptr, text, n_words = lines.words(lines.field(1))
     segments, links = lines.field(4), lines.field(5)
     most = int(np.sum(segments[1] - segments[0])) // 3 + 1  # a segment is like 0=0
-    units = room_for_units(most, 2 * lines.block.end, source)
-    n_units = np.zeros(len(lines), np.int64)
-    places = np.empty((3, most), np.int32)  # units, starts in source and target
+    units, made = room_for_units(lines.room, most), lines.room.array("made links", 2 * lines.block.end, np.uint8)
+    n_units = np.empty(len(lines), np.int64)
+    places = lines.room.arrays("place", 3, most, np.int32)  # units, starts in source and target
     given = (lines.n_fields, sent, *segments, *links, text, text_ptr, n_words, source)
-    n = read_units(lines.buf, *given, units, n_units, *places, lines.odd)
-    none = NamedValues((), np.zeros(int(units.n[0]), np.int64), np.zeros(0, np.int32), np.zeros(0))
+    n, n_distinct = read_units(lines.buf, *given, units, made, n_units, *places, lines.odd)
+    none = NamedValues((), np.zeros(n_distinct, np.int64), np.zeros(0, np.int32), np.zeros(0))
+    columns = lines.units(units, n_distinct, none, source.text, text=text, links=made)
     texts = string_column(text_ptr, text)
-    return HypColumns._make([sent, texts, score, *features, n_units, *places[:, :n], unit_columns(units, none)])
+    return HypColumns._make([sent, texts, score, *features, n_units, *(own[:n] for own in places), columns])
 
 
 def parse_line(line: str, where: str) -> HypRecord:
