@@ -74,42 +74,49 @@ def _bit_sets(token_ptr, keys, n_keys, first, last):  # type: ignore[no-untyped-
     return bits, word_ptr, shared
 
 
-@kernel
-def _expected_gains(hyp_ptr, token_ptr, tokens, p, logs, from_list, to_list, out):  # type: ignore[no-untyped-def]
-    """IN p[H, C], logs[n] = ln n; OUT out[H, C] += Σ_h' p[h', c] BLEU+1(h, h') for lists from_list:to_list."""
-    common = np.empty(4, np.int64)
+@kernel(error_model="numpy")
+def _expected_gains(hyp_ptr, token_ptr, tokens, p, totals, from_list, to_list, out):  # type: ignore[no-untyped-def]
+    """IN p[H, C], totals[length]; OUT out[H, C] += Σ_h' p[h', c] BLEU+1(h, h') for lists from_list:to_list."""
+    penalty = np.empty(len(totals))
     for s in range(from_list, to_list):
         first, last = hyp_ptr[s], hyp_ptr[s + 1]
         if first == last:
             continue
         keys, n_keys = list_keys(token_ptr, tokens, first, last)
         bits, word_ptr, shared = _bit_sets(token_ptr, keys, n_keys, first, last)
+        length = token_ptr[first + 1 : last + 1] - token_ptr[first:last]
+        shortest, longest = max(np.min(length), 1), np.max(length)
         for a in range(last - first):
-            len_a = token_ptr[first + a + 1] - token_ptr[first + a]
-            if len_a:
-                out[first + a] += p[first + a]  # BLEU+1(h, h) = 1
+            len_a = length[a]
+            if len_a == 0:
+                continue  # nothing matches: BLEU+1 is 0 both ways
+            out[first + a] += p[first + a]  # BLEU+1(h, h) = 1
+            for n in range(shortest, longest + 1):  # of the shorter one of two
+                penalty[n] = np.exp(1 - max(n, len_a) / min(n, len_a))
             for b in range(a + 1, last - first):
-                len_b = token_ptr[first + b + 1] - token_ptr[first + b]
+                len_b, product = length[b], 1.0
                 for k in range(4):
-                    total = np.uint64(0)
+                    common = shared[k] + (k > 0)  # add-one smoothing, but of words
                     for w in range(word_ptr[k], word_ptr[k + 1]):
-                        total += _ones(bits[a, w] & bits[b, w])
-                    common[k] = shared[k] + np.int64(total)
-                if common[0] == 0:
-                    continue  # nothing matches: BLEU+1 is 0 both ways
+                        common += np.int64(_ones(bits[a, w] & bits[b, w]))
+                    product *= common
+                if product == 0.0:
+                    continue
                 # matches are the same both ways; the number of n-grams and the brevity penalty are not
-                top = logs[common[0]] + logs[common[1] + 1] + logs[common[2] + 1] + logs[common[3] + 1]
-                ab = np.exp((top - _log_totals(len_a, logs)) / 4 + min(0.0, 1 - len_b / len_a))
-                ba = np.exp((top - _log_totals(len_b, logs)) / 4 + min(0.0, 1 - len_a / len_b))
+                root = np.sqrt(np.sqrt(product))
+                ab = root / totals[len_a] * (penalty[len_b] if len_a < len_b else 1.0)
+                ba = root / totals[len_b] * (penalty[len_b] if len_b < len_a else 1.0)
                 for c in range(p.shape[1]):
                     out[first + a, c] += p[first + b, c] * ab
                     out[first + b, c] += p[first + a, c] * ba
 
 
-@kernel(inline="always")
-def _log_totals(length, logs):  # type: ignore[no-untyped-def]
-    """ln of the product of the smoothed numbers of 1- to 4-grams: t_1, t_2 + 1, t_3 + 1, t_4 + 1."""
-    return logs[length] + logs[length] + logs[max(length - 2, 0) + 1] + logs[max(length - 3, 0) + 1]
+def _smoothed_totals(longest: int) -> F64:
+    """[longest + 1] the root of the product of the numbers of 1- to 4-grams of n words: n, n, n - 1, n - 2, with add-one
+    smoothing but of words.
+    """
+    n = np.arange(longest + 1.0)
+    return np.sqrt(np.sqrt(n * n * np.maximum(n - 1, 1) * np.maximum(n - 2, 1)))
 
 
 def _check_longest(hyp_ptr: I64) -> None:
@@ -124,12 +131,10 @@ def expected_gains(hyp_ptr: I64, words: Words, p: F64, *, threads: int = 1) -> F
     """[H, C] expected BLEU+1 of every hypothesis under each of C posteriors p [H, C]. Does not depend on the threads."""
     _check_longest(hyp_ptr)
     out = np.zeros(p.shape)
-    with np.errstate(divide="ignore"):
-        logs = np.log(np.arange(int(words.counts.max(initial=0)) + 2, dtype=np.float64))
-    p = np.ascontiguousarray(p)
+    totals, p = _smoothed_totals(int(words.counts.max(initial=0))), np.ascontiguousarray(p)
 
     def work(some: slice) -> None:
-        _expected_gains(hyp_ptr, words.ptr, words.ids, p, logs, some.start, some.stop, out)
+        _expected_gains(hyp_ptr, words.ptr, words.ids, p, totals, some.start, some.stop, out)
 
     n, parts = len(hyp_ptr) - 1, _PARTS * threads
     in_threads(work, [slice(n * k // parts, n * (k + 1) // parts) for k in range(parts)], threads)

@@ -52,7 +52,8 @@ class SparseSums:
         """[C] the largest absolute value of each column in a row."""
         peak, (_, rows, columns) = np.zeros(len(self.columns)), self._cuts
         for (a, b), (first, last) in zip(pairwise(self._row_ptr[rows].tolist()), pairwise(columns.tolist()), strict=True):
-            np.maximum.at(peak[first:last], self._column[a:b], np.abs(self._value[a:b]))
+            column, value = self._column[a:b].astype(np.intp), np.abs(self._value[a:b], dtype=np.float64)
+            np.maximum.at(peak[first:last], column, value)  # of other types it takes twenty times as long
         return peak
 
     def squares(self, better: I64, worse: I64, cuts: I64, peak: F64) -> tuple[F64, F64]:
