@@ -84,17 +84,19 @@ def _expected_gains(hyp_ptr, token_ptr, tokens, p, totals, from_list, to_list, o
             continue
         keys, n_keys = list_keys(token_ptr, tokens, first, last)
         bits, word_ptr, shared = _bit_sets(token_ptr, keys, n_keys, first, last)
-        length = token_ptr[first + 1 : last + 1] - token_ptr[first:last]
-        shortest, longest = max(np.min(length), 1), np.max(length)
+        shortest, longest = len(totals), 0
+        for h in range(first, last):
+            shortest, longest = min(shortest, token_ptr[h + 1] - token_ptr[h]), max(longest, token_ptr[h + 1] - token_ptr[h])
         for a in range(last - first):
-            len_a = length[a]
+            len_a = token_ptr[first + a + 1] - token_ptr[first + a]
             if len_a == 0:
                 continue  # nothing matches: BLEU+1 is 0 both ways
-            out[first + a] += p[first + a]  # BLEU+1(h, h) = 1
-            for n in range(shortest, longest + 1):  # of the shorter one of two
+            for c in range(p.shape[1]):
+                out[first + a, c] += p[first + a, c]  # BLEU+1(h, h) = 1
+            for n in range(max(shortest, 1), longest + 1):  # of the shorter one of two
                 penalty[n] = np.exp(1 - max(n, len_a) / min(n, len_a))
             for b in range(a + 1, last - first):
-                len_b, product = length[b], 1.0
+                len_b, product = token_ptr[first + b + 1] - token_ptr[first + b], 1.0
                 for k in range(4):
                     common = shared[k] + (k > 0)  # add-one smoothing, but of words
                     for w in range(word_ptr[k], word_ptr[k + 1]):

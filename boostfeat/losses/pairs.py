@@ -70,6 +70,7 @@ class Pairs:
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _LOW = np.uint64(0xFFFFFFFF)
+_STEPS = 1024  # equal ranges of differences, which are 0..1, in which draws are counted
 
 
 @kernel(inline="always")
@@ -86,6 +87,12 @@ def _uniform(word):  # type: ignore[no-untyped-def]
     return np.float64(word >> np.uint64(11)) * 2.0**-53
 
 
+@kernel(inline="always")
+def _is_same(a, b, i, j):  # type: ignore[no-untyped-def]
+    """Whether two draws are of the same pair, in either order."""
+    return (i[a] == i[b] and j[a] == j[b]) or (i[a] == j[b] and j[a] == i[b])
+
+
 @kernel
 def _sample(  # type: ignore[no-untyped-def]
     hyp_ptr, gains, seed_key, number, first, last, draws, threshold, keep, weighted, distinct, better, worse, delta, counts
@@ -94,8 +101,8 @@ def _sample(  # type: ignore[no-untyped-def]
 
     ``weighted`` is the sampler of [TA13]: strictly above the threshold, accepted with probability |Δ|; else [HM11]'s.
     """
-    drawn_i, drawn_j = np.empty(draws, np.int64), np.empty(draws, np.int64)
-    falling = np.empty(draws)
+    drawn_i, drawn_j, drawn_d = np.empty(draws, np.int64), np.empty(draws, np.int64), np.empty(draws)
+    kept, n_near = np.empty(keep, np.int64), np.empty(_STEPS, np.int64)
     for s in range(first, last):
         start, n = hyp_ptr[s], np.uint64(hyp_ptr[s + 1] - hyp_ptr[s])
         counts[s] = 0
@@ -107,29 +114,42 @@ def _sample(  # type: ignore[no-untyped-def]
             word = _word(key, np.uint64(2 * t))
             i, j = ((word >> np.uint64(32)) * n) >> np.uint64(32), ((word & _LOW) * n) >> np.uint64(32)
             d = abs(own[i] - own[j])
-            drawn_i[accepted], drawn_j[accepted], falling[accepted] = i, j, -d
+            drawn_i[accepted], drawn_j[accepted], drawn_d[accepted] = i, j, d
             if weighted:
                 accepted += (d > threshold) & (_uniform(_word(key, np.uint64(2 * t + 1))) < d)
             else:
                 accepted += (d >= threshold) & (d > 0.0)
-        some = np.arange(accepted)
+        least = 0.0
         if accepted > keep and not distinct:  # few are kept of many: the others need no order
-            some = np.flatnonzero(falling[:accepted] <= np.partition(falling[:accepted], keep - 1)[keep - 1])
+            n_near[:] = 0
+            for a in range(accepted):
+                n_near[min(np.int64(drawn_d[a] * _STEPS), _STEPS - 1)] += 1
+            step, more = _STEPS, 0
+            while more < keep:
+                step -= 1
+                more += n_near[step]
+            least = step / _STEPS
         n_kept = 0
-        for a in some[np.argsort(falling[some], kind="mergesort")]:  # of equal differences, the first drawn comes first
-            if n_kept == keep:
-                break
-            i, j, d = start + drawn_i[a], start + drawn_j[a], -falling[a]
-            if gains[i] < gains[j]:
-                i, j = j, i
-            if distinct:  # a repeat has the same difference, so it can only be among the last kept
-                k = n_kept - 1
-                while k >= 0 and delta[s, k] == d and (better[s, k] != i or worse[s, k] != j):
+        for a in range(accepted):
+            d = drawn_d[a]
+            if d < least or (n_kept == keep and d <= delta[s, keep - 1]):
+                continue
+            place = n_kept  # of equal differences, the first drawn comes first
+            while place > 0 and delta[s, place - 1] < d:
+                place -= 1
+            if distinct:  # a repeat has the same difference
+                k = place - 1
+                while k >= 0 and delta[s, k] == d and not _is_same(kept[k], a, drawn_i, drawn_j):
                     k -= 1
                 if k >= 0 and delta[s, k] == d:
                     continue
-            better[s, n_kept], worse[s, n_kept], delta[s, n_kept] = i, j, d
-            n_kept += 1
+            n_kept += n_kept < keep
+            for k in range(n_kept - 1, place, -1):
+                kept[k], delta[s, k] = kept[k - 1], delta[s, k - 1]
+            kept[place], delta[s, place] = a, d
+        for k in range(n_kept):
+            i, j = start + drawn_i[kept[k]], start + drawn_j[kept[k]]
+            better[s, k], worse[s, k] = (i, j) if gains[i] >= gains[j] else (j, i)
         counts[s] = n_kept
 
 

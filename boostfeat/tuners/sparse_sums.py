@@ -43,6 +43,7 @@ class SparseSums:
         self._ptr, self._idx = frozen(offsets(in_hyps)), unsigned(idx)
         self._row_ptr, self._column, self._value = frozen(offsets(in_rows)), frozen(column), frozen(value)
         self._cuts = cuts, *sizes  # of hyps, rows, columns
+        self._most_rows, self._most_columns = (int(np.diff(cuts).max()) for cuts in sizes)  # of a block
         self.columns: I64 = columns  # [C] of the list's N sparse features, those of the first block, then of the second, ...
 
     def __len__(self) -> int:
@@ -59,14 +60,16 @@ class SparseSums:
     def squares(self, better: I64, worse: I64, cuts: I64, peak: F64) -> tuple[F64, F64]:
         """[C] the sum of squared differences over pairs in blocks, divided by the peaks [C], and how many are not 0."""
         squares, counts = np.zeros((2, len(self.columns)))
-        _pair_squares(better, worse, cuts, self._arrays, peak, squares, counts)
+        times = np.zeros(self._most_rows, np.int64)
+        _pair_squares(better, worse, cuts, self._arrays, peak, times, squares, counts)
         return squares, counts
 
     def log_loss(self, w: F64, scale: F64, scores: F64, loss: PairwiseLogLoss) -> tuple[F64, F64, F64]:
         """Ψ [B] at scores [U] + A (X w / scale), w [N], its gradient g [U] in the scores, and that in w [C], scale [C]."""
         g, slope, losses, pairs = np.zeros(len(scores)), np.zeros(len(scale)), np.empty(len(loss.cuts) - 1), loss.pairs
         of_pairs = pairs.better, pairs.worse, loss.weight, loss.plain, loss.cuts
-        _log_loss(self._arrays, self.columns, w, scale, of_pairs, scores, g, slope, losses)
+        room = (*np.empty((3, int(np.diff(loss.cuts).max()))), np.empty(self._most_rows), np.empty(self._most_columns))
+        _log_loss(self._arrays, self.columns, w, scale, of_pairs, room, scores, g, slope, losses)
         return losses, g, slope
 
     @property
@@ -113,16 +116,15 @@ def _units_of(nbest: NBest, hyps: I64) -> tuple[I64, I32, SparseRows]:
 
 
 @kernel
-def _log_loss(arrays, columns, w, scale, of_pairs, scores, g, slope, losses):  # type: ignore[no-untyped-def]
+def _log_loss(arrays, columns, w, scale, of_pairs, room, scores, g, slope, losses):  # type: ignore[no-untyped-def]
     """INOUT scores[U] += A (X w / scale); OUT g[U] = dΨ/dscores, slope[C] = X' (A' g) / scale, both 0 before; losses[B] = Ψ.
 
     One kernel for all blocks, so that fits in other threads wait for the interpreter's lock once and not for every block.
     """
     hyp_cuts, row_cuts, column_cuts, ptr, idx, row_ptr, column, value = arrays
     better, worse, weight, plain, cuts = of_pairs
-    most = np.max(np.diff(cuts))
-    all_rows, all_own = np.empty(np.max(np.diff(row_cuts))), np.empty(np.max(np.diff(column_cuts)))
-    all_margin, all_e, all_still = np.empty(most), np.empty(most), np.empty(most)
+    all_margin, all_e, all_still, all_rows, all_own = room
+    ends = np.zeros(2, np.int64)  # of the pairs of a block
     for b in range(len(cuts) - 1):
         hyps, pairs = slice(hyp_cuts[b], hyp_cuts[b + 1]), slice(cuts[b], cuts[b + 1])
         first, n_rows, n_pairs = row_cuts[b], row_cuts[b + 1] - row_cuts[b], cuts[b + 1] - cuts[b]
@@ -139,9 +141,11 @@ def _log_loss(arrays, columns, w, scale, of_pairs, scores, g, slope, losses):  #
             rows[u] = total
         segment_sum(block_ptr, idx, rows, scores[hyps])
         columns_of_pairs = better[pairs], worse[pairs], weight[pairs]
-        pairs_at(*columns_of_pairs, plain, scores, np.array([0, n_pairs]), margin, e, still, losses[b : b + 1])
+        ends[1] = n_pairs
+        pairs_at(*columns_of_pairs, plain, scores, ends, margin, e, still, losses[b : b + 1])
         pairs_gradient(*columns_of_pairs, margin, e, g)
-        rows[:] = 0.0
+        for u in range(n_rows):
+            rows[u] = 0.0
         segment_scatter(block_ptr, idx, g[hyps], rows)
         for u in range(n_rows):
             if rows[u] != 0.0:
@@ -152,10 +156,12 @@ def _log_loss(arrays, columns, w, scale, of_pairs, scores, g, slope, losses):  #
 
 
 @kernel
-def _pair_squares(better, worse, cuts, arrays, peak, squares, counts):  # type: ignore[no-untyped-def]
-    """INOUT squares[C], counts[C]. Units that both hypotheses have cancel, so few rows are read."""
+def _pair_squares(better, worse, cuts, arrays, peak, times, squares, counts):  # type: ignore[no-untyped-def]
+    """INOUT squares[C], counts[C]. Units that both hypotheses have cancel, so few rows are read.
+
+    times[rows]: how much more often the better one has each unit of a block, 0 before and after each pair.
+    """
     _, row_cuts, column_cuts, ptr, idx, row_ptr, column, values = arrays
-    times = np.zeros(np.max(np.diff(row_cuts)), np.int64)  # how much more often the better one has each unit; 0 after each pair
     value, pair_of, told = np.empty(len(peak)), np.full(len(peak), -1), np.empty(len(peak), np.int64)
     for b in range(len(cuts) - 1):
         first, start = row_cuts[b], column_cuts[b]
