@@ -67,6 +67,8 @@ class BoostOptions:
 
     def penalties(self, n_dense: int, n_sparse: int) -> list[float]:
         """[D + N] the penalty on each initial weight, once ``auto`` is a number."""
+        if self.sparse_l2 == AUTO:
+            raise InputError("sparse-l2: auto is for induce(), where held-out lists choose; boost() takes a number or None")
         return [self.l2] * n_dense + [self.l2 if self.sparse_l2 is None else float(self.sparse_l2)] * n_sparse
 
     @property

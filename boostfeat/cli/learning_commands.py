@@ -436,7 +436,7 @@ def induce(o: InduceFlags) -> None:
 def _say_features(o: InduceFlags, features: FeaturedLists, options: BoostOptions) -> None:
     """Say which templates were chosen, and warn of features that cannot be learned with."""
     if why := features.why.get("templates"):
-        gain = f"{_gain(options, why['gain'], why['error'])} {options.metric} over the list's own features, by {why['by']}"
+        gain = f"{_gain(options, why['gain'], why['error'])} {options.metric} in a quick comparison, by {why['by']}"
         o.say(f"templates: {why['chosen']} ({why['tried']}: {gain})")
     for warning in (*range_warnings(features.dev).values(), *filter(None, [lost_ranking(features.dev)])):
         o.warn(warning)

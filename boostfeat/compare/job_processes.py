@@ -33,8 +33,8 @@ class Job(NamedTuple):
 class Jobs(Protocol):
     """The source of workers' jobs, which takes their results."""
 
-    def take(self, running: int) -> Job | None:
-        """The next job, while so many run; None: there is none now, but may be when one that runs is done."""
+    def take(self) -> Job | None:
+        """The next job; None: there is none now, but may be when one that runs is done."""
 
     def done(self, job: Job, result: Any, peak_mb: float) -> None: ...
 
@@ -62,7 +62,7 @@ class JobProcesses:
     def run(self, jobs: Jobs, *, report: Callable[[str], None]) -> None:
         """All jobs. An InputError there is one here, with the job's name."""
         while True:
-            while len(self._busy) < self.size and (job := jobs.take(len(self._busy))):
+            while len(self._busy) < self.size and (job := jobs.take()):
                 worker = self._idle.pop() if self._idle else Worker()
                 self._busy[worker.pipe] = worker, job
                 worker.start(job.function, *job.args)

@@ -95,7 +95,7 @@ class Schedule:
             self._asked[name] = _Asked(plan)
             self._send(name, None)
 
-    def take(self, running: int) -> Job | None:
+    def take(self) -> Job | None:
         """Return the job that may take longest. It shares the threads with those that may take as long."""
         if not self._ready:
             return None

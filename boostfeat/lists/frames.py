@@ -48,7 +48,7 @@ def lists_of(rows: Any, columns: TableColumns, lower_is_better: Sequence[str]) -
         table = frame.to_dict(as_series=False)
     else:
         raise InputError(
-            f"frame: expected one of pandas or polars (collected), or an Arrow table, found {type(rows).__name__}; "
+            f"frame: expected one of pandas or polars, or an Arrow table, found {type(rows).__name__}; collect() a lazy frame, "
             "from_records takes dictionaries, import_lists files"
         )
     return join_qualities(lists_of_table(table, columns, ReadOptions(), "table"), (), lower_is_better)

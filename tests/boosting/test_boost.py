@@ -222,6 +222,11 @@ def test_level_local_needs_units(dev):
     assert len(boost(bare, None, replace(FAST, level="global")).trees) == 4
 
 
+def test_a_penalty_that_held_out_lists_choose_is_for_induce(dev):
+    with pytest.raises(InputError, match=r"sparse-l2: auto is for induce\(\), .*; boost\(\) takes a number"):
+        boost(dev, None, replace(FAST, sparse_l2="auto"))
+
+
 def without_units(nbest: NBest) -> NBest:
     none = nbest.units.take(np.zeros(0, np.int64))
     return replace(

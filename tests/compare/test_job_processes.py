@@ -51,7 +51,7 @@ class Calls:
         self.found: dict[str, tuple[object, float]] = {}
         self.running: list[int] = []
 
-    def take(self, running: int) -> Job | None:
+    def take(self) -> Job | None:
         self.running.append(running)
         return self.todo.pop() if self.todo else None
 

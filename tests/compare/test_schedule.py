@@ -33,7 +33,7 @@ def carry_out(schedule: Schedule, at_once: int = 1, seed: int = 0) -> list[tuple
     """(key, threads) of jobs in the order of their start; so many run at once, and end in a random order."""
     rng, running, started = Random(seed), list[Job](), []
     while True:
-        while len(running) < at_once and (job := schedule.take(len(running))):
+        while len(running) < at_once and (job := schedule.take()):
             running.append(job)
             started.append((job.key, job.args[2]))
         if not running:
@@ -58,7 +58,7 @@ def test_what_is_known_is_not_done_and_what_takes_longest_comes_first():
     schedule = Schedule({"a": plan(kept, [4, 1, 2, 3], costs={1: 1.0, 2: 9.0, 3: 5.0})}, 1)
     assert [key for key, _ in carry_out(schedule)] == ["2", "3", "1"]
     again = Schedule({"a": plan(kept, [4, 1, 2, 3], [2])}, 1)
-    assert again.take(0) is None
+    assert again.take() is None
     assert again.found == {"a": [16, 1, 4, 9, 4]}
 
 
