@@ -18,6 +18,6 @@ class WorkersHere(JobProcesses):
     peak_mb: ClassVar[float] = 64.26  # of each
 
     def run(self, jobs: Jobs, *, report: Callable[[str], None]) -> None:
-        while job := jobs.take(0):
+        while job := jobs.take():
             self.functions.append(job.function.__name__)
             jobs.done(job, job.function(*job.args, report=report), self.peak_mb)

@@ -95,19 +95,17 @@ def decoder_maker(o: Common, files: TemplateFiles, phrase_table: str | None) -> 
 
 def with_features(o: Common, nbest: NBest, model: Model, files: ResourceFiles, *, where: str, must_read: bool = True) -> NBest:
     """Return the list with the features that a model carries. A file that none of them reads is refused (``must_read``)."""
-    plan = plan_of(model)
-    if plan is None:
-        refuse_files(files, CARRYING)
-        return nbest
     with feature_maker(o, files) as maker:
         if must_read:
-            refuse_unused(maker, plan)
+            refuse_unused(maker, plan_of(model))
         return maker.for_model(nbest, model, where=where)
 
 
-def refuse_unused(maker: FeatureMaker, plan: FeaturePlan, *, teaches: bool = False) -> None:
-    """Raise for a file that none of the templates reads, and that did not teach the plan (``teaches``)."""
-    for flag in maker.unused(plan, teaches=teaches):
+def refuse_unused(maker: FeatureMaker, plan: FeaturePlan | None, *, teaches: bool = False) -> None:
+    """Raise for a file that none of the templates reads, if there are any, and that did not teach the plan (``teaches``)."""
+    if plan is None:
+        refuse_files(maker.files, CARRYING)
+    for flag in maker.unused(plan, teaches=teaches) if plan else ():
         raise InputError(f"{flag}: none of the templates reads it; leave it out")
 
 

@@ -23,8 +23,7 @@ from ..core.errors import InputError, counted
 from ..core.files import digest, is_special
 from ..core.options import REQUIRED, argument, comma_list, methods, option
 from ..core.strict_json import read_json
-from ..features import FeaturePlan
-from ..features.feature_maker import FeatureMaker, plan_of
+from ..features.feature_maker import FeatureMaker
 from ..features.resources import ResourceFiles
 from ..lists.nbest import NBest
 from ..lists.store import read_store
@@ -36,7 +35,7 @@ from ..search.loop.decoders import CommandDecoder, LoopDecoder, read_start
 from ..search.loop.driver import LoopOptions
 from ..search.loop.graph_lists import GraphOptions, graphs_of
 from ..tuners.base import Run
-from .checked_inputs import LIST, ListFlags, OutputFlags, feature_maker, refuse_unused
+from .checked_inputs import LIST, ListFlags, OutputFlags, feature_maker, refuse_files
 from .console import FILES, Bar, Common, file, output_file, table
 from .loop_command import reference_decoder, text_sets, with_unknown_words
 from .search_commands import core_names
@@ -54,17 +53,16 @@ class ComparisonFlags(ListFlags):
     def compared(self, paths: Mapping[str, str], output: str, options: CompareOptions, **more: Any) -> Results:
         """Return the results of a comparison that says how far it is."""
         how: dict[str, Any] = {"threads": self.threads, "force": self.force, "allow_missing": self.allow_missing}
-        board = Board(self)
-        with going_on(output):
-            talk: dict[str, Any] = {"report": board.report, "warn": self.warn, "watch": board.watch}
-            return run_comparison(paths, output, options, files=self.files, **how, **talk, **more)
+        with told(self, output) as talk:
+            return run_comparison(paths, output, options, files=self.files, warn=self.warn, **how, **talk, **more)
 
 
 @contextlib.contextmanager
-def going_on(output: str) -> Iterator[None]:
-    """Say of an interrupted comparison that the same command goes on."""
+def told(o: Common, output: str) -> Iterator[dict[str, Any]]:
+    """Give what hears how far a comparison is; say of an interrupted one that the same command goes on."""
+    board = Board(o)
     try:
-        yield
+        yield {"report": board.report, "watch": board.watch}
     except KeyboardInterrupt as error:
         error.args = (f"{output} keeps what is finished; the same command goes on from there",)
         raise
@@ -145,9 +143,8 @@ def decoded_comparison(o: CompareFlags, ini: str, options: CompareOptions) -> Re
     decoding = Decoding(tuple(corpora), tuple(tests), used, start, limits, maker)
     command = [o.store, "--select", o.select, *(word for path in o.test for word in ("--test", path)), "--decode", ini]
     how: dict[str, Any] = {"command": [*command, *as_words(texts)], "threads": o.threads, "force": o.force}
-    board = Board(o)
-    with going_on(o.output):
-        return compare_decoded(decoding, o.output, options, **how, report=board.report, watch=board.watch)
+    with told(o, o.output) as talk:
+        return compare_decoded(decoding, o.output, options, **how, **talk)
 
 
 def _files(paths: Sequence[str] | None) -> list[str]:
@@ -239,7 +236,7 @@ class ReportFlags(OutputFlags):
 
     run: str = argument("RUN/", "Folder that compare or loop wrote")
     output: str | None = output_file("The page (report.html, unless --figures or --tex is given)", "FILE.html", default=None)
-    figures: str | None = file("Write every figure as PDF and SVG into this folder", "DIR")
+    figures: str | None = file("Write the figures of an article as PDF and SVG into this folder", "DIR")
     tex: str | None = file("Write the table of results for LaTeX", "FILE.tex")
     columns: str | None = file("Columns of --tex, separated by commas", "NAMES")
     test: str | None = file("The test list, if it is no longer where compare read it", "LIST")
@@ -249,8 +246,8 @@ class ReportFlags(OutputFlags):
 def report(o: ReportFlags) -> None:
     """Write a comparison or a loop as one HTML page that works offline: results, curves, trees, features, sentences.
 
-    For an article, --figures writes every figure of the page for one column and for two (it takes 'boostfeat[plot]'), --tex the
-    table with the best in bold and marks of significance.
+    For an article, --figures writes what compares systems, and curves, effects and trees of one of them, for one column and for
+    two (it takes 'boostfeat[plot]'); --tex writes the table with the best in bold and marks of significance.
 
     \b
     Example:
@@ -264,15 +261,14 @@ def report(o: ReportFlags) -> None:
         raise InputError("--columns does nothing without --tex FILE; give both")
     written: dict[str, Any] = {"output": page}
     with feature_maker(o, o.files) as maker, comparison_of(o.run) as folder:
-        if as_words(o.files):
-            plans = [plan for path in Path(folder).glob("models/*.json") if (plan := plan_of(Model.load(path)))]
-            refuse_unused(maker, FeaturePlan(tuple(entry for plan in plans for entry in plan.entries), products=()))
+        if not page and not o.figures:
+            refuse_files(o.files, "a page or --figures")
         if page:
             written["bytes"] = write_report(folder, page, test=o.test, maker=maker)
             o.say_written(f"a page of {written['bytes'] / 1e6:.1f} MB for any browser", page)
         if o.figures:
             written |= {"folder": o.figures, "figures": write_figures(folder, o.figures, test=o.test, maker=maker)}
-            o.say_written(f"{counted(written['figures'], 'figure')} as PDF and SVG", o.figures)
+            o.say_written(f"{counted(written['figures'], 'figure')} as PDF and SVG (the page has more)", o.figures)
         if o.tex:
             written["tex"] = o.tex
             write_table(folder, o.tex, comma_list(o.columns))

@@ -68,6 +68,11 @@ class Common:
         """Print results on standard output: text for people, or one JSON object."""
         print_result(result, text, as_json=self.as_json)
 
+    def finish(self, what: str, output: str, **result: Any) -> None:
+        """Print the results of a command that writes a file, for programs, and what it wrote, for people."""
+        self.emit_json({**result, "output": output, "seconds": self.seconds})
+        self.say_written(what, output)
+
     def emit_json(self, result: Any) -> None:
         """Print results for programs, if they are wanted and what is written goes elsewhere; people read the last message."""
         if self.as_json and getattr(self, "output", "") != "-":

@@ -126,8 +126,7 @@ def _featurize_parts(o: FeaturizeFlags) -> None:
         for line in dict.fromkeys(lines):
             o.say(line)
     n_hyps = sum(n for n, _, _ in told)
-    o.emit_json({"parts": len(told), "hypotheses": n_hyps, "output": o.output, "seconds": o.seconds})
-    o.say(f"{counted(len(told), 'part')}, {counted(n_hyps, 'hypothesis')} -> {o.output} in {o.seconds:.1f} s")
+    o.finish(f"{counted(len(told), 'part')}, {counted(n_hyps, 'hypothesis')}", o.output, parts=len(told), hypotheses=n_hyps)
 
 
 def _featurize_part(files: ResourceFiles, seed: int, plan_file: str, place: Path, part: Path) -> tuple[int, NBest, list[str]]:

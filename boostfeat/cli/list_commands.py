@@ -129,12 +129,11 @@ def import_(o: ImportFlags) -> None:
         refuse_cluster(o, o.output)
         nbest = join_qualities(import_corpus(corpus, options), of_files, list(o.lower_is_better))
     write_store(nbest, o.output)
-    o.emit_json({**sizes(nbest), "seconds": o.seconds, "output": o.output})
     sparse = f" and {len(nbest.sparse_names):,} sparse" if len(nbest.sparse_names) else ""
-    o.say(
-        f"{counted(len(nbest), 'sentence')}, {counted(nbest.n_hyps, 'hypothesis')}, {counted(nbest.n_occurrences, 'unit')} "
-        f"({nbest.n_units:,} distinct), {counted(len(nbest.global_names), 'feature')}{sparse} -> {o.output} in {o.seconds:.1f} s"
-    )
+    units = f"{counted(nbest.n_occurrences, 'unit')} ({nbest.n_units:,} distinct)"
+    features = f"{counted(len(nbest.global_names), 'feature')}{sparse}"
+    what = f"{counted(len(nbest), 'sentence')}, {counted(nbest.n_hyps, 'hypothesis')}, {units}, {features}"
+    o.finish(what, o.output, **sizes(nbest))
 
 
 def _tell_parts(o: ImportFlags, parts: Sequence[PartTold]) -> None:
@@ -142,10 +141,9 @@ def _tell_parts(o: ImportFlags, parts: Sequence[PartTold]) -> None:
     added = dict(
         zip(("sentences", "hypotheses", "units"), map(sum, zip(*(part.sizes for part in parts), strict=True)), strict=True)
     )
-    o.emit_json({"parts": len(parts), **added, "seconds": o.seconds, "output": o.output})
     names = zip(("sentence", "hypothesis", "unit"), added.values(), strict=True)
     what = ", ".join(counted(n, name) for name, n in names)
-    o.say(f"{what} in {counted(len(parts), 'part')} -> {o.output} in {o.seconds:.1f} s")
+    o.finish(f"{what} in {counted(len(parts), 'part')}", o.output, parts=len(parts), **added)
 
 
 def _graph_weights(o: Common, paths: list[str]) -> Mapping[str, float]:
@@ -235,8 +233,8 @@ def convert(o: ConvertFlags) -> None:
     say_unwritten(o, nbest, o.format)
     with open_output(o.output) as stream:
         write(nbest, stream, format=o.format)
-    o.emit_json({**sizes(nbest), "output": o.output})
-    o.say_written(f"{counted(len(nbest), 'sentence')}, {counted(nbest.n_hyps, 'hypothesis')}, {o.format}", o.output)
+    what = f"{counted(len(nbest), 'sentence')}, {counted(nbest.n_hyps, 'hypothesis')}, {o.format}"
+    o.finish(what, o.output, **sizes(nbest))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,19 +279,10 @@ def join(o: JoinFlags) -> None:
                 lists = put(lists, name, read(spec), split_spec(spec)[0])
     lists = join_qualities(lists, list(o.quality), list(o.lower_is_better))
     write_store(lists, o.output)
-    o.emit_json({
-        "hypotheses": lists.n_hyps,
-        "features": len(lists.global_names),
-        "joined": [name for name in lists.global_names if name not in before],
-        "quality": list(lists.quality.names),
-        "seconds": o.seconds,
-        "output": o.output,
-    })  # fmt: skip
-    more = len(lists.global_names) - len(before)
-    o.say(
-        f"{counted(lists.n_hyps, 'hypothesis')}, {counted(len(before), 'feature')} and {more} more -> {o.output} in "
-        f"{o.seconds:.1f} s"
-    )
+    joined = [name for name in lists.global_names if name not in before]
+    result = {"features": len(lists.global_names), "joined": joined, "quality": list(lists.quality.names)}
+    what = f"{counted(lists.n_hyps, 'hypothesis')}, {counted(len(before), 'feature')} and {len(joined)} more"
+    o.finish(what, o.output, hypotheses=lists.n_hyps, **result)
 
 
 def quality_text(nbest: NBest) -> str:

@@ -48,8 +48,7 @@ def augment(o: AugmentFlags) -> None:
     nbest = add_trees(nbest, loaded, leaves=o.each_leaf)
     write_store(nbest, o.output)
     names = list(leaf_names(loaded)) if o.each_leaf else [tree.name for tree in loaded.trees]
-    o.emit_json({"output": o.output, "features": names})
-    o.say_written(f"{counted(len(names), 'leaf' if o.each_leaf else 'tree')} as features", o.output)
+    o.finish(f"{counted(len(names), 'leaf' if o.each_leaf else 'tree')} as features", o.output, features=names)
 
 
 @dataclass(frozen=True, kw_only=True)

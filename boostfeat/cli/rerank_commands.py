@@ -203,10 +203,7 @@ def model_scores(o: ChoiceFlags, nbest: NBest) -> F64:
     plan = plan_of(loaded)
     nbest = with_absent(nbest, o.missing, o.store, o.say)
     with inputs.feature_maker(o, o.files) as maker:
-        if plan is None:
-            inputs.refuse_files(o.files, inputs.CARRYING)
-        else:
-            inputs.refuse_unused(maker, plan)
+        inputs.refuse_unused(maker, plan)
         inputs.check_model(o, loaded, nbest, o.store, made=plan.features if plan else frozenset())
         lists = maker.runs_for_model(nbest, loaded, where=o.store)
         return ranks(loaded.config, nbest, np.concatenate([loaded.decision_function(part) for part in lists]))

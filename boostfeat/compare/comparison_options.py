@@ -66,24 +66,20 @@ class CompareOptions:
         return self.metric.partition(",")[0]
 
 
+def _of_decoding(default: Any, help: str, **declared: Any) -> Any:
+    return option(default, help, group=DECODE, needs="decode", **declared)
+
+
 @dataclass(frozen=True)
 class DecodedFiles(Checked):
     """Files and limits of --decode, besides sentences and an ini."""
 
-    ref: list[str] | None = option(
-        None, "References of LIST; repeatable", short="r", metavar="FILE", group=DECODE, needs="decode"
-    )
-    select_ref: list[str] | None = option(
-        None, "References of --select; repeatable", metavar="FILE", group=DECODE, needs="decode"
-    )
-    test_ref: list[str] | None = option(
-        None, "References of all --test; repeatable", metavar="FILE", group=DECODE, needs="decode"
-    )
-    decoder: str | None = option(
-        None, "Any decoder, as 'boostfeat loop' takes it", metavar="COMMAND", group=DECODE, needs="decode"
-    )
-    nbest: int = option(100, "Hypotheses per sentence", least=1, group=DECODE, needs="decode")
-    max_iterations: int = option(10, "Maximum number of iterations of every loop", least=1, group=DECODE, needs="decode")
+    ref: list[str] | None = _of_decoding(None, "References of LIST; repeatable", short="r", metavar="FILE")
+    select_ref: list[str] | None = _of_decoding(None, "References of --select; repeatable", metavar="FILE")
+    test_ref: list[str] | None = _of_decoding(None, "References of all --test; repeatable", metavar="FILE")
+    decoder: str | None = _of_decoding(None, "Any decoder, as 'boostfeat loop' takes it", metavar="COMMAND")
+    nbest: int = _of_decoding(100, "Hypotheses per sentence", least=1)
+    max_iterations: int = _of_decoding(10, "Maximum number of iterations of every loop", least=1)
 
 
 @dataclass(frozen=True)

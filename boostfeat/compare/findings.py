@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,11 @@ from scipy import stats
 from ..core.arrays import F64, Array
 from ..lists.choices import Scorer
 from ..lists.store import read_store
-from ..metrics.significance import approximate_randomisation, bootstrap_sums, exact_sums, stratified_randomisation
+from ..metrics.significance import approximate_randomisation, bootstrap_sums, stratified_randomisation
 from ..model.model import Model
 from .papers import Finding
 from .runner import file_of_run
+from .tasks import choice_rows
 
 Row = Mapping[str, Any]
 SHOWN, WITHIN, NOT_SHOWN = "shown", "within the error", "not shown"
@@ -78,9 +78,7 @@ def _by_score(
     def rows(row: Row) -> Array:
         """[runs, S, n] statistics of what a row's runs chose."""
         files = [folder / file_of_run(row["choice"], r) for r in range(len(row["runs"]))]
-        within = [np.array(json.loads(file.read_bytes())[which]) for file in files]
-        chosen = [np.where(one >= 0, one + scorer.nbest.hyp_ptr[:-1], -1) for one in within]
-        return np.stack([exact_sums(scorer.rows(one, metric)) for one in chosen])
+        return np.stack([choice_rows(scorer, file, which, [metric]) for file in files])
 
     def scores(runs: Array) -> F64:
         """[1 + T] the mean score of runs, on the list and on resamples of it."""

@@ -28,7 +28,7 @@ from ..model.units import UnitSpace
 from ..tuners import tuner_class
 from ..tuners.base import Run
 from .comparison_options import PRESETS
-from .findings import outcomes
+from .findings import Outcome, outcomes
 from .papers import Paper, PaperTable
 from .runner import Folder
 from .table import markdown, same_rows
@@ -40,6 +40,38 @@ TREES = 4  # shown of Figure 2
 WORDS = 3  # shown of Table 7
 FINDINGS = ["finding", "the paper", "here", "test", "verdict"]  # header of their table
 FEW_UNITS = (2, 8)  # of the hypothesis of Figure 1; fewer are better
+
+
+class FindingRecord(msgspec.Struct):
+    """What a paper finds, and what came of it here."""
+
+    says: str
+    paper: str
+    here: list[Outcome]
+
+
+class TableRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A table of a paper with our numbers; ``system`` is the row whose trees it shows."""
+
+    title: str
+    kind: str
+    finding: str
+    panels: list[list[str]]
+    system: str | None = None
+    differs: list[str]
+    header: list[str]
+    rows: list[list[str]]
+
+
+class PaperRecord(msgspec.Struct):
+    """paper.json: findings, tables, and the systems of a paper's rows by their labels."""
+
+    title: str
+    question: str
+    findings: list[FindingRecord]
+    rows: dict[str, str]
+    tables: list[TableRecord]
+    differs: list[str]
 
 
 @dataclass(frozen=True)
@@ -360,32 +392,33 @@ def write_page(
     """
     more = {name: Page(own, paper, rows, _config(own)) for name, (own, rows) in (bitext or {}).items()}
     page = Page(folder, paper, results, _config(folder), more)
-    tables = []
-    for table in paper.tables:
-        header, rows = with_numbers(table, *KINDS[table.kind](page, table))
-        about = {name: getattr(table, name) for name in ("title", "kind", "finding")}
-        about["panels"] = [list(panel) for panel in table.panels]
-        drawn = {"system": table.rows[0]} if table.kind == "trees" else {}
-        differs = [*table.differs, *table.on_lists, *table.searched]
-        tables.append({**about, **drawn, "differs": differs, "header": header, "rows": rows})
     findings = []
     for finding in paper.findings:
-        of, over = page.row(finding.of), page.row(finding.over)
-        here = outcomes(finding, of, over, folder.path, page.config, page.tests)
-        findings.append({"says": finding.says, "paper": finding.paper, "here": msgspec.to_builtins(here)})
+        here = outcomes(finding, page.row(finding.of), page.row(finding.over), folder.path, page.config, page.tests)
+        findings.append(FindingRecord(finding.says, finding.paper, here))
     label_of = {page.row(label)["name"]: label for label in paper.rows}
-    data = {
-        "title": paper.title,
-        "question": paper.question,
-        "findings": findings,
-        "rows": {label: name for name, label in label_of.items()},
-        "tables": tables,
-        "differs": [*paper.differs, *(f"{label_of[a]} and {label_of[b]} are one run." for a, b in same_rows(results))],
-    }
+    rows = {label: name for name, label in label_of.items()}
+    differs = [*paper.differs, *(f"{label_of[a]} and {label_of[b]} are one run." for a, b in same_rows(results))]
+    tables = [_table(page, table) for table in paper.tables]
+    data: dict[str, Any] = msgspec.to_builtins(PaperRecord(paper.title, paper.question, findings, rows, tables, differs))
     write_json(folder.path / "paper.json", data)
     with open_output(folder.path / "paper.md") as stream:
         stream.write(page_text(data, page.config["command"]).encode())
     return data
+
+
+def _table(page: Page, table: PaperTable) -> TableRecord:
+    header, rows = with_numbers(table, *KINDS[table.kind](page, table))
+    return TableRecord(
+        title=table.title,
+        kind=table.kind,
+        finding=table.finding,
+        panels=[list(panel) for panel in table.panels],
+        system=table.rows[0] if table.kind == "trees" else None,
+        differs=[*table.differs, *table.on_lists, *table.searched],
+        header=header,
+        rows=rows,
+    )
 
 
 def with_numbers(table: PaperTable, header: list[str], rows: list[list[str]]) -> Cells:

@@ -23,7 +23,6 @@ import numpy as np
 
 from .. import __version__
 from ..boosting.record import as_read
-from ..core.arrays import Array
 from ..core.errors import InputError, clip_json, refuse_newer
 from ..core.files import digest, only_writer, open_output
 from ..core.processes import peak_mb
@@ -38,7 +37,7 @@ from ..lists.feature_range import range_warnings
 from ..lists.nbest import NBest
 from ..lists.store import read_store
 from ..metrics.metric import metric_of, shown
-from ..metrics.significance import SEED, exact_sums
+from ..metrics.significance import SEED
 from ..model.decision import KEY as DECISION
 from ..model.model import Model
 from .comparison_options import CompareOptions, as_words
@@ -58,7 +57,7 @@ from .systems import (
     stages,
 )
 from .table import Results, Rows, latex_table, markdown_table, reported_lists, tabulate
-from .tasks import PLAN, VERSIONS, AnyPlan, KeptFits, Schedule, Watch, feature_task, fit_task, reported, score_task
+from .tasks import PLAN, VERSIONS, AnyPlan, KeptFits, Schedule, Watch, choice_rows, feature_task, fit_task, reported, score_task
 
 VERSION = 1
 OWN = (BASE, INDUCED)  # sets of features that no list gets beforehand
@@ -160,13 +159,9 @@ class Comparison:
         """Return statistics rows of each system's choices on a list that is reported, of all metrics."""
         nbest = read_store(self.inputs[which]["path"])
         scorer, metrics = Scorer(nbest), reported(self.options, nbest)
-
-        def rows(file: str) -> Array:
-            within = np.array(json.loads((self.folder.path / file).read_bytes())[which])
-            chosen = np.where(within >= 0, within + nbest.hyp_ptr[:-1], -1)
-            return np.concatenate([exact_sums(scorer.rows(chosen, metric)) for metric in metrics], axis=1)
-
-        return Rows(tuple(metrics), {s.name: np.stack([rows(f) for f in self.states[s.name]["choices"]]) for s in self.systems})
+        files = {s.name: [self.folder.path / file for file in self.states[s.name]["choices"]] for s in self.systems}
+        of = {name: np.stack([choice_rows(scorer, file, which, metrics) for file in own]) for name, own in files.items()}
+        return Rows(tuple(metrics), of)
 
     def write_config(self) -> dict[str, Any]:
         """Write and return config.json: command, options, seeds, hashes of inputs, signatures of metrics, versions, the grid."""

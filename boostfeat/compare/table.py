@@ -12,16 +12,8 @@ from ..core.arrays import F64, Array
 from ..core.errors import InputError
 from ..core.html import cell, title
 from ..core.html import table as html_table
+from ..metrics import significance
 from ..metrics.metric import METRICS, Metric, shown
-from ..metrics.significance import (
-    approximate_randomisation,
-    bootstrap_p,
-    bootstrap_sums,
-    confidence_interval,
-    shuffle_p,
-    shuffle_sums,
-    stratified_sums,
-)
 from .comparison_options import CompareOptions
 from .intervals import intervals_html
 from .systems import System
@@ -96,20 +88,22 @@ def _tested(systems: Sequence[System], rows: Rows, options: CompareOptions) -> d
     ``against`` has p by the metric against the decoder, the baseline, and for local trees against global ones of equal features.
     """
     metric, baseline, trials = options.main_metric, options.baseline, options.trials
-    sums = {system.name: bootstrap_sums(rows.of[system.name][0], trials=trials) for system in systems}
+    sums = {system.name: significance.bootstrap_sums(rows.of[system.name][0], trials=trials) for system in systems}
     by = next(m for m in rows.metrics if m.name == metric)
 
     def p_against(other: str, name: str) -> float | None:
         if other not in rows.of or other == name:
             return None
-        return approximate_randomisation(*(rows.scored(rows.of[n][0])[metric] for n in (other, name)), metric=by, trials=trials)
+        return significance.approximate_randomisation(
+            *(rows.scored(rows.of[n][0])[metric] for n in (other, name)), metric=by, trials=trials
+        )
 
     out = {}
     for name in sums:
         compared = baseline in rows.of and name != baseline
         p = p_values(rows, baseline, name, sums, trials=trials) if compared else {}
         own, of_metric = rows.scored(sums[name]), p.get(metric, {})
-        intervals = {m.name: list(confidence_interval(own[m.name], m)) for m in rows.metrics}
+        intervals = {m.name: list(significance.confidence_interval(own[m.name], m)) for m in rows.metrics}
         out[name] = {
             "p_value": of_metric.get("randomisation"),
             "p_bootstrap": of_metric.get("bootstrap"),
@@ -129,16 +123,16 @@ def _tested(systems: Sequence[System], rows: Rows, options: CompareOptions) -> d
 def p_values(rows: Rows, one: str, other: str, sums: Mapping[str, F64], *, trials: int) -> dict[str, dict[str, float | None]]:
     """All tests by all metrics of two systems; ``sums`` are bootstrap sums [T, n] of first runs. Trials are drawn once."""
     a, b = rows.of[one], rows.of[other]
-    shuffled = [rows.scored(side) for side in shuffle_sums(a[0], b[0], trials=trials)]
-    dealt = [rows.scored(side) for side in stratified_sums(a, b, trials=trials)] if max(len(a), len(b)) > 1 else None
+    shuffled = [rows.scored(side) for side in significance.shuffle_sums(a[0], b[0], trials=trials)]
+    dealt = [rows.scored(side) for side in significance.stratified_sums(a, b, trials=trials)] if max(len(a), len(b)) > 1 else None
     ours, theirs, of_a, of_b = (rows.scored(side) for side in (a, b, sums[one], sums[other]))
     out: dict[str, dict[str, float | None]] = {}
     for m in rows.metrics:
         k, how = m.name, {"a": ours[m.name][0], "b": theirs[m.name][0], "metric": m}
         out[k] = {
-            "randomisation": shuffle_p(shuffled[0][k], shuffled[1][k], **how),
-            "bootstrap": bootstrap_p(of_a[k], of_b[k], **how),
-            "stratified": shuffle_p(dealt[0][k], dealt[1][k], a=ours[k], b=theirs[k], metric=m) if dealt else None,
+            "randomisation": significance.shuffle_p(shuffled[0][k], shuffled[1][k], **how),
+            "bootstrap": significance.bootstrap_p(of_a[k], of_b[k], **how),
+            "stratified": significance.shuffle_p(dealt[0][k], dealt[1][k], a=ours[k], b=theirs[k], metric=m) if dealt else None,
         }
     return out
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..boosting.local import first_gradient
 from ..boosting.record import as_read
-from ..core.arrays import I64
+from ..core.arrays import I64, Array
 from ..core.errors import InputError
 from ..core.files import atomic_path, digest, digest_lines, open_output, read_bytes
 from ..core.strict_json import parse_json, read_json, write_json
@@ -33,6 +33,7 @@ from ..lists.nbest import NBest
 from ..lists.store import read_store
 from ..metrics.bleu import HYP_SUM, REF_SUM, brevity_penalty
 from ..metrics.metric import Metric, metrics_of
+from ..metrics.significance import exact_sums
 from ..model.model import Model
 from ..tuners.base import Run
 from ..tuners.pro import Pro
@@ -361,6 +362,13 @@ def _ends(path: str, metric_name: str) -> tuple[float, float]:
     metric = scorer.metric(metric_name)
     decoder, oracle = decoder_choice(scorer.nbest), oracle_choice(scorer.nbest, metric)
     return scorer.score(decoder, metric).score, scorer.score(oracle, metric).score
+
+
+def choice_rows(scorer: Scorer, file: Path, which: str, metrics: Sequence[Metric]) -> Array:
+    """[S, n] statistics of the choices on a list that a file keeps, of all metrics side by side."""
+    within = np.array(json.loads(file.read_bytes())[which])
+    chosen = np.where(within >= 0, within + scorer.nbest.hyp_ptr[:-1], -1)
+    return np.concatenate([exact_sums(scorer.rows(chosen, metric)) for metric in metrics], axis=1)
 
 
 def scores_of(scorer: Scorer, chosen: I64, options: CompareOptions, ends: tuple[float, float]) -> dict[str, Any]:

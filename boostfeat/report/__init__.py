@@ -45,7 +45,7 @@ def write_report(
 def write_figures(
     folder: str | Path, output: str | Path, *, test: str | Path | None = None, maker: FeatureMaker | None = None
 ) -> int:
-    """Write every figure of a run's page into a folder, as PDF and SVG for one column and for two; return how many there are."""
+    """Write the figures of an article into a folder, as PDF and SVG for one column and for two; return how many there are."""
     plots = import_module(".plots", __name__)  # of the extra [plot]
     run = load_run(folder, test=test, maker=maker)
     return int(plots.save_figures(run, gather(run), Path(output)))

@@ -158,9 +158,7 @@ def folded(run: FinishedRun, system: FinishedSystem) -> dict[str, Any] | None:
     why, name = system.model.config.get("tree_count"), str(system.model.config.get("metric"))
     if why is None:  # another rule chose
         return None
-    scores, counts = np.array(why[name], np.float64), list(why["trees"])
-    sign = metric_of(name, run.test).sign
-    best = int(np.argmax(sign * scores))
+    scores, counts, sign = why[name], list(why["trees"]), metric_of(name, run.test).sign
     return {
         "system": system.name,
         "level": system.model.level,
@@ -169,14 +167,10 @@ def folded(run: FinishedRun, system: FinishedSystem) -> dict[str, Any] | None:
         "metric": shown(name),
         "trees": len(system.model.trees),
         "most": counts[-1],
-        "without": float(scores[0]),
-        "score": float(scores[0] + sign * why["gain"]),
-        "gain": float(why["gain"]),
-        "gain_error": float(why["gain_error"]),
-        "best": counts[best],
-        "best_score": float(scores[best]),
-        "best_gain": float(sign * (scores[best] - scores[0])),
-        "best_error": float(why["error"][0]),
+        "without": scores[0],
+        "score": scores[0] + sign * why["gain"],
+        "best_score": scores[counts.index(why["best"])],
+        **{key: why[key] for key in ("gain", "gain_error", "best", "best_gain", "best_error")},
         "worse_than": system.model.config.get("kept"),
     }
 

@@ -19,7 +19,7 @@ from ..core.strict_json import load_json
 from ..metrics.metric import shown
 from ..model.model import Model
 from ..trees.drawing import LEAF, NODE, ROW, clipped, leaf_output, places, split_test
-from .figures import curve, figures
+from .figures import curve, effects, figures
 from .overview import learning_curve
 from .run_folder import FinishedRun
 
@@ -68,12 +68,8 @@ def plot_learning(model: Any) -> Figure:
 
 def plot_importance(model: Any, *, top: int = 20) -> Figure:
     """Draw the features that moved the ranking most, by the standard deviation within lists of what they add to scores."""
-    effects = list(_model(model).effects.items())[:top][::-1]
-    figure = Plot(figsize=(6, 1 + 0.25 * len(effects)), layout="constrained")
-    axes = figure.add_subplot()
-    axes.barh([name for name, _ in effects], [effect for _, effect in effects], color=PALETTE[1])
-    axes.set_xlabel("effect (sd within lists)")
-    return figure
+    most = list(_model(model).effects.items())[:top]
+    return draw(effects({"features": [{"name": name, "linear": effect, "total": effect} for name, effect in most]}))
 
 
 def plot_tree(model: Any, k: int = 0) -> Figure:
@@ -131,20 +127,25 @@ def _model(model: Any) -> Model:
 
 
 def save_figures(run: FinishedRun, data: Mapping[str, Any], folder: Path) -> int:
-    """Write scores, trees and every figure of a page (``data``) as PDF and SVG, for one column and for two; count them."""
+    """Write figures of a page (``data``) as PDF and SVG, for one column and for two; count them.
+
+    They are those of all systems together, and curves, effects and trees of the one that people come for: those of every
+    system, and response curves, are on the page.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    rows = [to_builtins(system.row) for system in run.systems]
-    drawings = figures(dict(data))
-    trees = [(f"tree-{k}-{n + 1}", s.model, n) for k, s in enumerate(run.boosted) if s.model for n in range(len(s.model.trees))]
+    rows, ours = [to_builtins(system.row) for system in run.systems], run.ours
+    own = {part: [row for row in data[part] if row["system"] == ours.name] for part in ("curves", "waterfalls", "features")}
+    own["features"] = [{**panel, "responses": []} for panel in own["features"]]
+    drawings, n_trees = figures({**data, **own}), len(ours.model.trees) if ours.model else 0
     with rc_context(STYLE):
         for size, width in COLUMNS.items():
             _save(plot_compare(rows, width=width), folder / f"results-{size}")
             for name, figure in drawings.items():
                 if size == "1col" or figure["layout"]["height"] > SMALL:
                     _save(draw(figure, width), folder / f"{name}-{size}")
-        for name, model, n in trees:
-            _save(plot_tree(model, n), folder / name)
-    return 1 + len(drawings) + len(trees)
+        for k in range(n_trees):
+            _save(plot_tree(ours.model, k), folder / f"tree-{k + 1}")
+    return 1 + len(drawings) + n_trees
 
 
 def _save(figure: Figure, path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,13 +13,14 @@ import numpy as np
 from msgspec import Meta, Struct, to_builtins
 from msgspec.structs import replace
 
-from ..compare.findings import Outcome
+from ..compare.paper_page import PaperRecord
 from ..compare.runner import VERSION, file_of_run
 from ..core.arrays import F64, I64, offsets
 from ..core.errors import FormatError, InputError, clip_json, refuse_newer
 from ..core.files import digest
 from ..core.strict_json import load_json, typed
-from ..features.feature_maker import FeatureMaker
+from ..features import FeaturePlan
+from ..features.feature_maker import FeatureMaker, plan_of
 from ..lists.choices import Scorer, decoder_choice, oracle_choice
 from ..lists.nbest import NBest
 from ..lists.store import read_store
@@ -85,34 +86,6 @@ class _Config(Struct):
     inputs: dict[str, _RecordedInput]
     signatures: dict[str, str]
     versions: dict[str, str]
-
-
-class _FindingRecord(Struct):
-    says: str
-    paper: str
-    here: list[Outcome]
-
-
-class _TableRecord(Struct):
-    title: str
-    kind: str
-    finding: str
-    header: list[str]
-    rows: list[list[str]]
-    differs: list[str]
-    panels: list[list[str]]
-    system: str | None = None
-
-
-class _PaperRecord(Struct):
-    """The findings and tables in paper.json."""
-
-    title: str
-    question: str
-    findings: list[_FindingRecord]
-    tables: list[_TableRecord]
-    differs: list[str]
-    rows: dict[str, str]
 
 
 class _Choices(Struct):
@@ -257,13 +230,9 @@ def load_run(folder: str | Path, *, test: str | Path | None = None, maker: Featu
     rows = _rows(folder, paper)
     if not len(nbest):
         raise InputError(f"{folder}: expected a test list with sentences, found an empty one")
-    return FinishedRun(
-        folder,
-        tuple(_system(folder, row, nbest, maker) for row in rows),
-        nbest,
-        config,
-        paper,
-    )
+    _refuse_unused(folder, rows, maker)
+    systems = tuple(_system(folder, row, nbest, maker) for row in rows)
+    return FinishedRun(folder, systems, nbest, config, paper)
 
 
 def read_results(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
@@ -329,11 +298,23 @@ def _system(folder: Path, row: Row, nbest: NBest, maker: FeatureMaker) -> Finish
     return FinishedSystem(row, model, chosen, _featurized(folder, row, nbest, model, maker))
 
 
+def _refuse_unused(folder: Path, rows: Sequence[Row], maker: FeatureMaker) -> None:
+    """Raise for a file that nothing reads: templates are computed of models whose lists are not in the folder."""
+    models = (Model.load(_inside(folder, row.model)) for row in rows if row.model and not _list_of(folder, row).is_file())
+    plans = [plan for model in models if (plan := plan_of(model))]
+    for flag in maker.unused(FeaturePlan(tuple(entry for plan in plans for entry in plan.entries), products=())):
+        raise InputError(f"{flag}: none of the templates that the page computes reads it; leave it out")
+
+
+def _list_of(folder: Path, row: Row) -> Path:
+    """Return where compare left the test list with a set of features."""
+    return _inside(folder, f"features/{row.feature_set}/test.nbest")
+
+
 def _featurized(folder: Path, row: Row, nbest: NBest, model: Model | None, maker: FeatureMaker) -> NBest:
-    """Return the test list with a set of features, as compare left it in the folder; where it is no longer there, with those that
-    the model carries, if any."""
-    path = _inside(folder, f"features/{row.feature_set}/test.nbest")
-    if not os.path.isfile(path):
+    """Return the test list with a set of features; where it is no longer there, with those that the model carries, if any."""
+    path = _list_of(folder, row)
+    if not path.is_file():
         return nbest if model is None else maker.for_model(nbest, model, where=row.name)
     found = read_store(path)
     if not all(np.array_equal(getattr(found, name), getattr(nbest, name)) for name in ("ids", "hyp_ptr", "unit_ptr")):
@@ -353,7 +334,7 @@ def _paper(path: Path) -> Mapping[str, Any] | None:
     if not path.exists():
         return None
     tables = _read(path, dict[str, Any])
-    typed(tables, _PaperRecord, str(path), fix=_FIX)
+    typed(tables, PaperRecord, str(path), fix=_FIX)
     return tables
 
 

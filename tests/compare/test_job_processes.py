@@ -50,9 +50,10 @@ class Calls:
         self.todo = [Job(str(k), job.__name__, job, args) for k, args in enumerate(calls)][::-1]
         self.found: dict[str, tuple[object, float]] = {}
         self.running: list[int] = []
+        self.n_jobs = len(calls)
 
     def take(self) -> Job | None:
-        self.running.append(running)
+        self.running.append(self.n_jobs - len(self.todo) - len(self.found))
         return self.todo.pop() if self.todo else None
 
     def done(self, job: Job, result: object, peak_mb: float) -> None:

@@ -83,7 +83,9 @@ def test_a_table_without_its_columns_is_told_what_to_name(tmp_path: Path) -> Non
         import_lists(tmp_path / "a.csv")
     (tmp_path / "list").write_text("0 ||| a ||| x= 1 ||| 1\n")
     for frame in (pl.LazyFrame(ROWS), str(tmp_path / "a.csv")):
-        with pytest.raises(InputError, match=r"frame: expected one of pandas or polars, .* found (LazyFrame|str); collect\(\) a lazy frame"):
+        with pytest.raises(
+            InputError, match=r"frame: expected one of pandas or polars, .* found (LazyFrame|str); collect\(\) a lazy frame"
+        ):
             NBest.from_frame(frame, **NAMED)
     with pytest.raises(InputError, match="--quality reward: expected NAME=FILE, found no name or no file"):
         import_lists(tmp_path / "list", quality="reward")

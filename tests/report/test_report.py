@@ -289,7 +289,7 @@ def test_what_sums_say_of_trees():
 
 
 FOLDED = {"rule": "the last; none, where", "folds": 3, "trees": [0, 5, 10], "bleu-sbp": [25.0, 25.25, 24.0],
-          "error": [0.5, 0.0, 0.75], "gain": 0.0, "gain_error": 0.0}  # fmt: skip
+          "gain": 0.0, "gain_error": 0.0, "best": 5, "best_gain": 0.25, "best_error": 0.5}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ FOLDED = {"rule": "the last; none, where", "folds": 3, "trees": [0, 5, 10], "ble
         # neither has trees; of one folds said that five are best, of the other that none are
         (
             {},
-            {"bleu-sbp": [25.0, 24.5, 24.0]},
+            {"bleu-sbp": [25.0, 24.5, 24.0], "best": 0},
             [
                 "boost-local and boost-global choose the same hypothesis in 60 of 60 sentences of the test list. Neither has trees.",
                 "boost-local has no trees: on folds of its training list 5 trees do best, 25.25 BLEU-SBP, and without trees it is "
@@ -309,12 +309,16 @@ FOLDED = {"rule": "the last; none, where", "folds": 3, "trees": [0, 5, 10], "ble
             ],
         ),
         (
-            {"trees": [0, 1, 10], "chosen_by": "select"},
+            {"trees": [0, 1, 10], "best": 1, "chosen_by": "select"},
             None,
             ["1 tree does best, 25.25", "Kept is the last; none, where. The select"],
         ),
         # of WER fewer is better
-        ({"wer": [25.0, 25.25, 24.0]}, None, ["10 trees do best, 24.00 WER, and without trees it is 25.00: +1.00 ± 0.50"]),
+        (
+            {"wer": [25.0, 25.25, 24.0], "best": 10, "best_gain": 1.0},
+            None,
+            ["10 trees do best, 24.00 WER, and without trees it is 25.00: +1.00 ± 0.50"],
+        ),
         # one has trees
         (
             {"gain": 0.125, "gain_error": 0.0625, "keeps": True},

@@ -117,7 +117,7 @@ def test_all_figures(gathered):
 
 
 def test_figures_and_a_table_for_an_article(run, gathered, boostfeat, tmp_path):
-    """Every figure of the page as PDF and SVG, with the words of the page; a table; a page that is no HTML is refused."""
+    """Figures of all systems, and those of boost-local, as PDF and SVG with the words of the page; a table; a page that is no HTML."""
     table = tmp_path / "main.tex"
     (tmp_path / "figures").mkdir()  # as an earlier report left it
     code, _, err = boostfeat(
@@ -125,11 +125,12 @@ def test_figures_and_a_table_for_an_article(run, gathered, boostfeat, tmp_path):
     )
     assert code == 0, err
     drawn = {file.name for file in (tmp_path / "figures").iterdir()}
-    ids = ("results", *figures(gathered))
-    assert {f"{name}-1col.{kind}" for name in ids for kind in ("pdf", "svg")} <= drawn
-    assert {"tree-0-1.pdf", "tree-1-2.svg", "strategy-0-2col.pdf"} <= drawn
+    of_systems = ("curve", "waterfall", "effects", "response", "pairs")
+    ids = ("results", "curve-0", "effects-0", "pairs-0", *(name for name in figures(gathered) if not name.startswith(of_systems)))
+    assert {name.removesuffix("-1col.pdf") for name in drawn if name.endswith("-1col.pdf")} == set(ids)
+    assert {"tree-1.pdf", "tree-2.svg", "strategy-0-2col.pdf", "bucket-size-1col.svg"} <= drawn
     assert (tmp_path / "figures/results-1col.pdf").read_bytes().startswith(b"%PDF")
-    for name, words in (("strategy-0-2col", "dev BLEU-SBP"), ("bucket-length-1col", "source words"), ("tree-1-1", "LM0")):
+    for name, words in (("strategy-0-2col", "dev BLEU-SBP"), ("bucket-length-1col", "source words"), ("tree-1", "LM0")):
         assert words in (tmp_path / f"figures/{name}.svg").read_text()
     assert "\\textbf{23.00}" in table.read_text()
     assert not (tmp_path / "report.html").exists()
@@ -139,8 +140,12 @@ def test_figures_and_a_table_for_an_article(run, gathered, boostfeat, tmp_path):
             ("-o", tmp_path / "x.pdf"),
             f"-o {tmp_path}/x.pdf: the page is HTML; name a file that ends in .html, or print it from a browser",
         ),
+        (("--tex", table, "--phrase-table", table), "--phrase-table does nothing without a page or --figures; leave it out"),
         (("--columns", "dev"), "--columns does nothing without --tex FILE; give both"),
-        (("--phrase-table", tmp_path / "x.pdf"), "--phrase-table: none of the templates reads it; leave it out"),
+        (
+            ("--phrase-table", tmp_path / "x.pdf"),
+            "--phrase-table: none of the templates that the page computes reads it; leave it out",
+        ),
     ):
         assert boostfeat("report", run.folder, *flags)[::2] == (2, f"boostfeat: {message}\n")
 
