@@ -14,7 +14,6 @@ from contextlib import chdir, redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from io import StringIO
-from math import nan
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -28,7 +27,6 @@ from ..core.arrays import segment_sum
 from ..core.errors import InputError
 from ..core.options import option
 from ..core.processes import seconds_since, usable_cores
-from ..lists.build import Builder, HypRecord, UnitRecord, attach
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
 from ..report.page import check_packages
@@ -260,7 +258,7 @@ def self_test() -> dict[str, Any]:
 def _check_boosting() -> str:
     """Learn lists whose hypothesis with the middle count is right: trees rank all of them first, linear weights cannot."""
     dev, test = _middle_lists(40, seed=1), _middle_lists(15, seed=2)
-    options = recipe("paper", max_leaves=4, rounds=12, min_occurrences=2, draws=100)
+    options = recipe("paper", level="global", max_leaves=4, rounds=12, min_occurrences=2, draws=100)
     model = boost(dev, None, options)
     linear, learnt = (Scorer(test).score(m.predict(test), "bleu-sbp").score for m in (model.truncated(0), model))
     if not (linear < 99 and abs(learnt - 100) < 1e-9):
@@ -269,14 +267,11 @@ def _check_boosting() -> str:
 
 
 def _middle_lists(n: int, *, seed: int) -> NBest:
-    rng = np.random.default_rng(seed)
-    builder, refs = Builder(), []
+    rng, rows = np.random.default_rng(seed), []
     for sent in range(n):
         words = [f"w{k}" for k in rng.integers(0, 30, 6)]
-        refs.append(" ".join(words))
         for count in rng.permutation([1.0, 5.0, 9.0]):
-            text = refs[-1] if count == 5 else " ".join([*words[:4], f"not{count:.0f}", f"so{count:.0f}"])
+            text = " ".join(words if count == 5 else [*words[:4], f"not{count:.0f}", f"so{count:.0f}"])
             features = {"count": count + rng.uniform(-0.5, 0.5), "noise": rng.standard_normal()}
-            unit = UnitRecord(features, None, (0, 6), "", text, "", nan)
-            builder.add(HypRecord(sent, text, f"self-test:{sent}", nan, {}, [unit]))
-    return attach(builder.finish(), source=None, refs=[refs], name="self-test")
+            rows.append({"list": sent, "text": text, "right": " ".join(words), **features})
+    return NBest.from_records(rows, group="list", text="text", features=["count", "noise"], refs="right")

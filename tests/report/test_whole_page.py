@@ -140,7 +140,10 @@ def test_figures_and_a_table_for_an_article(run, gathered, boostfeat, tmp_path):
             ("-o", tmp_path / "x.pdf"),
             f"-o {tmp_path}/x.pdf: the page is HTML; name a file that ends in .html, or print it from a browser",
         ),
-        (("--tex", table, "--phrase-table", table), "--phrase-table does nothing without a page or --figures; leave it out"),
+        (
+            ("--tex", table, "--phrase-table", tmp_path / "x.pdf"),
+            "--phrase-table does nothing without a page or --figures; leave it out",
+        ),
         (("--columns", "dev"), "--columns does nothing without --tex FILE; give both"),
         (
             ("--phrase-table", tmp_path / "x.pdf"),
