@@ -39,8 +39,8 @@ from .search_trees import (
     context_number,
     fill_slot,
     find_slot,
-    known_number,
     new_cache,
+    number_with_lm,
 )
 from .setup import WINDOW
 
@@ -402,8 +402,7 @@ def _extend(task, space, cache, tail, first, last, context, key):  # type: ignor
     """
     options, weights, moves, quantiles = task.options, task.weights, task.moves, task.quantiles
     lm_cuts, word_cuts = task.trees.lm_cuts, task.trees.word_cuts
-    has_trees, has_free = len(task.trees.nodes) > 0, len(task.trees.free) > 0
-    has_moves, per_word, most = len(moves.back) > 0, 0.0, 0.0
+    has_trees, has_moves, per_word, most, rest = len(task.trees.nodes) > 0, len(moves.back) > 0, 0.0, 0.0, 0.0
     start, end = key[START], key[END]
     is_first, into = space.hyps[tail, COVERED] == 0, space.hyps[tail, COVERED] + end - start
     is_last = into == task.n
@@ -426,7 +425,6 @@ def _extend(task, space, cache, tail, first, last, context, key):  # type: ignor
         before += moves.ahead[late, move]
     place = 2 * is_last + is_first
     number = context_number(task.trees, space.hyps[tail, FORWARD], int(context[JUMP]), place, orientation)
-    a, b = 0.0, 0.0
     for o in range(first, last):
         context[orientation] = options.backward[o, orientation]
         edge = before + options.score[o] + weights[orientation] * context[orientation]
@@ -439,31 +437,25 @@ def _extend(task, space, cache, tail, first, last, context, key):  # type: ignor
         if len(quantiles):
             set_lm(context, 0.0, options.word_ptr[o + 1] - options.word_ptr[o], quantiles)
             per_word = weights[PER_WORD] * context[INVERSE]
-        if has_trees:
-            slot, is_there = find_slot(cache, number, o)
-            if not is_there:
-                fill_slot(cache, slot, number, o, task.trees, context, options.x[o], False)
-            edge += cache[slot, FIXED]
-            a, b = cache[slot, FREE_A], cache[slot, FREE_B]
-        if weights[LM] + per_word + b >= 0 and so_far + edge + a + most < space.bound[into]:
+        if not has_trees and weights[LM] + per_word >= 0 and so_far + edge + most < space.bound[into]:
             continue
         lm, key[STATE] = phrase_lm(task.lm, space.hyps[tail, STATE], options, o, task.end_word if is_last else -1)
-        context[LM] = lm
-        edge += weights[LM] * lm
-        if len(quantiles):
-            set_lm(context, lm, options.word_ptr[o + 1] - options.word_ptr[o], quantiles)
-            for c in range(PER_WORD, PER_WORD + 1 + N_QUANTILES):
-                edge += weights[c] * context[c]
-        if so_far + edge + a + b * lm < space.bound[into]:
-            continue
-        if has_free:
-            known = known_number(number, lm_cuts, word_cuts, lm, context[PER_WORD])
+        set_lm(context, lm, options.word_ptr[o + 1] - options.word_ptr[o], quantiles)
+        if has_trees:
+            known = number_with_lm(number, lm_cuts, word_cuts, lm, context[PER_WORD])
             slot, is_there = find_slot(cache, known, o)
             if not is_there:
-                fill_slot(cache, slot, known, o, task.trees, context, options.x[o], True)
-            edge += cache[slot, FREE_A] + cache[slot, FREE_B] * lm
-            if so_far + edge < space.bound[into]:
-                continue
+                fill_slot(cache, slot, known, o, task.trees, context, options.x[o])
+            edge += cache[slot, FIXED]
+            rest = cache[slot, FREE_A] + cache[slot, FREE_B] * lm
+        edge += weights[LM] * lm
+        if len(quantiles):
+            for c in range(PER_WORD, PER_WORD + 1 + N_QUANTILES):
+                edge += weights[c] * context[c]
+        if has_trees:
+            edge += rest
+        if so_far + edge < space.bound[into]:
+            continue
         key[FORWARD] = -1 if is_last else options.forward[o]
         key[LATE] = moves.late[o] if has_moves and not is_last else 0
         _put(space, key, into, tail, o, edge, so_far + edge, task.limits)

@@ -1,7 +1,6 @@
-"""Trees inside search: what they add to an edge, once for each distinct (phrase pair, context), and at most before that.
+"""Trees inside search: what they add to an edge, once for each distinct (phrase pair, context).
 
-Trees see context through their thresholds alone, so that contexts between the same thresholds are one. All of context but the
-language-model score is known before that is looked up: what trees can still add then says whether the edge has any hope.
+Trees see context through their thresholds alone, so that contexts between the same thresholds are one.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ INVERSE, N_CONTEXT = 23, 24  # one over the number of target words, 0 for none
 FAR = 5  # words: a longer jump is far
 N_SLOTS = 1 << 15  # of the cache: what does not fit is computed again
 
-COLUMN, THRESHOLD, LEFT, RIGHT, A, B_LOW, B_HIGH, N_COLUMNS = range(8)  # of nodes
+COLUMN, THRESHOLD, LEFT, RIGHT, A, B, N_COLUMNS = range(7)  # of nodes
 ROOT, ON = 0, 1  # of trees
 NUMBER, OPTION, FIXED, FREE_A, FREE_B = range(5)  # of slots
 
@@ -32,11 +31,10 @@ NUMBER, OPTION, FIXED, FREE_A, FREE_B = range(5)  # of slots
 class Trees(NamedTuple):
     """M trees, their N nodes one after the other: few tables, since kernels pay for every array they hand on.
 
-    A leaf gives a + b · x[on], weight included; inner nodes have the extremes of the leaves below. Columns below N_CONTEXT of
-    an edge are context, N_CONTEXT + c is static column c.
+    A leaf gives a + b · x[on], weight included. Columns below N_CONTEXT of an edge are context, N_CONTEXT + c is static column c.
     """
 
-    nodes: F64  # [N, 7] LEFT is -1 at leaves
+    nodes: F64  # [N, 6] LEFT is -1 at leaves
     fixed: I64  # [.., 2] trees that do not ask for the language-model score; ON is -1 for constant leaves
     free: I64  # [.., 2] those that do
     jump_kind: I64  # [2 WINDOW + 1] jumps from -WINDOW on; those that no tree tells apart have one number
@@ -95,51 +93,40 @@ def move_columns(jump: I64) -> dict[str, F64]:
 
 
 def _nodes(tree: Tree, column: Mapping[str, int], first: int) -> F64:
-    """[n, 7] the nodes of a tree, numbered from ``first`` on."""
+    """[n, 6] the nodes of a tree, numbered from ``first`` on."""
     nodes = np.zeros((len(tree.feature), N_COLUMNS))
     nodes[:, COLUMN] = [column.get(name, -1) for name in tree.feature]
     nodes[:, THRESHOLD] = tree.threshold
     nodes[:, LEFT], nodes[:, RIGHT] = (np.where(side < 0, -1, side + first) for side in (tree.left, tree.right))
     nodes[:, A] = tree.weight * (tree.value if tree.on is None else tree.intercept)
-    nodes[:, [B_LOW, B_HIGH]] = 0.0 if tree.on is None else tree.weight * tree.value[:, None]
-    for node in np.flatnonzero(tree.left >= 0)[::-1]:  # children come after their parents
-        below = nodes[[tree.left[node], tree.right[node]]]
-        nodes[node, [A, B_LOW, B_HIGH]] = below[:, A].max(), below[:, B_LOW].min(), below[:, B_HIGH].max()
+    nodes[:, B] = 0.0 if tree.on is None else tree.weight * tree.value
     return nodes
 
 
 @kernel
-def tree_terms(trees, nodes, context, x, is_lm_known):  # type: ignore[no-untyped-def]
-    """(a, b): trees add a + b · LM0 to an edge with context [24] and static features x [C]; without LM0, at most that.
-
-    A tree that asks for LM0 when it is not known counts with the highest that may come of it; LM0 is never above 0.
-    """
+def tree_terms(trees, nodes, context, x):  # type: ignore[no-untyped-def]
+    """(a, b): trees add a + b · LM0 to an edge with context [24] and static features x [C]."""
     a, b = 0.0, 0.0
     for m in range(len(trees)):
         node, on = trees[m, ROOT], trees[m, ON]
         while nodes[node, LEFT] >= 0:
             c = int(nodes[node, COLUMN])
-            if not is_lm_known and (c == LM or PER_WORD <= c < N_EDGE):
-                break
             v = context[c] if c < N_CONTEXT else x[c - N_CONTEXT]
             node = int(nodes[node, LEFT] if v <= nodes[node, THRESHOLD] else nodes[node, RIGHT])
         a += nodes[node, A]
         if on == LM:
-            b += nodes[node, B_LOW]
+            b += nodes[node, B]
         elif on == PER_WORD:
-            b += nodes[node, B_LOW] * context[INVERSE]
-        elif PER_WORD < on < N_EDGE and not is_lm_known:
-            a += max(nodes[node, B_HIGH], 0.0)
+            b += nodes[node, B] * context[INVERSE]
         elif on >= 0:
-            v = context[on] if on < N_CONTEXT else x[on - N_CONTEXT]
-            a += v * (nodes[node, B_HIGH] if v > 0 else nodes[node, B_LOW])
+            a += nodes[node, B] * (context[on] if on < N_CONTEXT else x[on - N_CONTEXT])
     return a, b
 
 
 @kernel
 def _add_scores(trees, nodes, context, x, out):  # type: ignore[no-untyped-def]
     for r in range(len(out)):
-        a, b = tree_terms(trees, nodes, context[r], x[r], True)
+        a, b = tree_terms(trees, nodes, context[r], x[r])
         out[r] += a + b * context[r, LM]
 
 
@@ -163,18 +150,17 @@ def new_cache(trees):  # type: ignore[no-untyped-def]
 
 @kernel
 def context_number(trees, forward, jump, place, orientation):  # type: ignore[no-untyped-def]
-    """The number of a context where LM0 is not known; those after it are for what LM0 can be.
+    """The first of the numbers of a context: there is one for each that the language-model score can be, see number_with_lm.
 
     ``place`` is 1 for the first phrase, 2 for the last, 3 for one that is both.
     """
     kind = trees.jump_kind[jump + WINDOW] + trees.forward_kind[forward, orientation]
-    return ((place * 3 + orientation) * trees.n_kinds + kind) * ((len(trees.lm_cuts) + 1) * (len(trees.word_cuts) + 1) + 1)
+    return ((place * 3 + orientation) * trees.n_kinds + kind) * (len(trees.lm_cuts) + 1) * (len(trees.word_cuts) + 1)
 
 
 @kernel
-def known_number(number, lm_cuts, word_cuts, lm, per_word):  # type: ignore[no-untyped-def]
+def number_with_lm(number, lm_cuts, word_cuts, lm, per_word):  # type: ignore[no-untyped-def]
     """The number of that context with a language-model score. Cuts are few: searchsorted takes longer."""
-    number += 1
     for cut in lm_cuts:
         if lm <= cut:
             break
@@ -195,9 +181,8 @@ def find_slot(cache, number, o):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def fill_slot(cache, slot, number, o, trees, context, x, is_lm_known):  # type: ignore[no-untyped-def]
-    """OUT cache[slot]: FREE_A and FREE_B, the terms of the free trees, and where LM0 is not known FIXED, those of the others."""
+def fill_slot(cache, slot, number, o, trees, context, x):  # type: ignore[no-untyped-def]
+    """OUT cache[slot]: FIXED, what the fixed trees add, and FREE_A and FREE_B, the terms of the others."""
     cache[slot, NUMBER], cache[slot, OPTION] = number, o
-    if not is_lm_known:
-        cache[slot, FIXED] = tree_terms(trees.fixed, trees.nodes, context, x, True)[0]
-    cache[slot, FREE_A], cache[slot, FREE_B] = tree_terms(trees.free, trees.nodes, context, x, is_lm_known)
+    cache[slot, FIXED] = tree_terms(trees.fixed, trees.nodes, context, x)[0]
+    cache[slot, FREE_A], cache[slot, FREE_B] = tree_terms(trees.free, trees.nodes, context, x)
