@@ -296,13 +296,11 @@ class OnlineLearner:
             names.clear()
             names.update((name, k) for k, name in enumerate(state.sparse_names()))
         how: dict[str, Any] = {"epoch": task.iteration, "seed": task.seed, "tick": task.tick, "groups": self.groups}
-        factor = factors(fresh.names, self.groups)
         if isinstance(self.tuner, Adagrad):
-            l1 = self.tuner.l1 * self.groups.factors(fresh.names, "l1")
             gradient_of = partial(batch_gradient, self.tuner, fresh, gain=self.gain)
-            row = adagrad_epoch(self.tuner, fresh, gradient_of, state, factor, l1, **how, gain=self.gain)
+            row = adagrad_epoch(self.tuner, fresh, gradient_of, state, **how, gain=self.gain)
         else:
-            row = mira_epoch(self.tuner, fresh, state, factor, self.metric, **how, threads=task.threads)
+            row = mira_epoch(self.tuner, fresh, state, self.metric, **how, threads=task.threads)
         state.keep_names(fresh.ids)
         state.save(task.folder / "online.npz")
         average = not isinstance(self.tuner, Adagrad) and self.tuner.average
@@ -318,11 +316,6 @@ def factors(names: tuple[str, ...], groups: Groups) -> F64:
     return step_factors(Features(names, np.zeros((0, len(names))), SparseRows.empty(0)), Run(groups=groups))
 
 
-def grown_factors(factor: F64, names: tuple[str, ...], groups: Groups) -> F64:
-    """[D] with those of features that are new."""
-    return factor if len(factor) == len(names) else np.append(factor, factors(names[len(factor) :], groups))
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # MIRA and RM
 # ---------------------------------------------------------------------------------------------------------------------
@@ -332,7 +325,6 @@ def mira_epoch(
     tuner: Mira | RelativeMargin,
     fresh: Fresh,
     state: State,
-    factor: F64,
     metric: Metric,
     *,
     epoch: int,
@@ -358,11 +350,11 @@ def mira_epoch(
         """Steps, the last weights, the mean change of weights, the sparse features that they are of, and what was seen."""
         ids = dict(fresh.ids)  # a shard does not see what others find
         w, total, sums, moves = state.w.copy(), np.zeros(len(state.w)), before.copy(), 0
-        own_first, own_factor, seen = first, factor, Seen.nothing(metric.width)
+        own_first, factor, seen = first, factors(fresh.names, groups), Seen.nothing(metric.width)
         for s in order:
             nbest, features = fresh.lists(w, np.array([s]), ids)
             w, total, own_first = (padded(x, len(features)) for x in (w, total, own_first))
-            own_factor = grown_factors(own_factor, features.names, groups)
+            factor = np.append(factor, factors(features.names[len(factor) :], groups))
             if state.seen[s]:
                 add_row(state.rows[s], -1, sums)
             if nbest.n_hyps:
@@ -370,7 +362,7 @@ def mira_epoch(
                 trace = Trace(best=np.full(1, -1), plus=np.full(1, -1), minus=np.full(1, -1), spread=np.full(1, np.nan))
                 past = np.zeros(len(w))  # age 0: the mean is kept here
                 one = np.zeros(1, np.int64)
-                moves += learner_pass(x, one, gains, choice, limits, w, past, own_factor, sums, trace, x.longest, x.n_scratch)
+                moves += learner_pass(x, one, gains, choice, limits, w, past, factor, sums, trace, x.longest, x.n_scratch)
                 state.rows[s], state.seen[s] = x.rows[trace.best[0]], 1
                 seen.add(x.rows[[trace.best[0], trace.plus[0], trace.minus[0]]], trace.spread)
             total += w - own_first
@@ -457,13 +449,45 @@ def seen_in(nbest: NBest, scores: F64, gains: F64, metric: Metric) -> Seen:
     return seen
 
 
+class _Steps:
+    """Steps of AdaGrad on weights in units; these and the state grow with the sparse features that gradients bring."""
+
+    def __init__(self, tuner: Adagrad, fresh: Fresh, state: State, groups: Groups, seen: Seen) -> None:
+        self.tuner, self.fresh, self.state, self.groups, self.seen = tuner, fresh, state, groups, seen
+        self.loss = self.n_pairs = 0.0
+        state.grow(len(fresh.names))
+        self.weights = self._weights(state.w * state.unit)
+        self.weights.squares, self.weights.last, self.weights.t = state.squares, state.last, int(state.t)
+
+    def _weights(self, w: F64) -> Weights:
+        features = Features(self.fresh.names, np.zeros((0, len(self.fresh.dense))), SparseRows.empty(0))
+        return self.tuner.weights(features, w, Run(groups=self.groups), root=True)
+
+    def raw(self) -> F64:
+        """[D] the weights now, of raw features."""
+        return self.weights.settled() / self.state.unit
+
+    def take(self, known: int, gradient: Gradient) -> None:
+        """Apply the gradient at weights that had so many features."""
+        ids, d = self.fresh.ids, len(self.fresh.dense)
+        of_new = np.array([d + ids.setdefault(name, len(ids)) for name in gradient.new], np.int64)
+        if (n := d + len(ids)) > len(self.weights.w):
+            grown = self._weights(np.zeros(n))
+            self.weights.grow(rate=grown.rate, l1=grown.l1)
+            self.state.grow(n)
+        active, is_new = gradient.active.copy(), gradient.active >= known
+        active[is_new] = of_new[active[is_new] - known]
+        by_column = np.argsort(active, kind="stable")
+        self.weights.step(active[by_column], gradient.values[by_column])
+        self.loss, self.n_pairs = self.loss + gradient.loss, self.n_pairs + gradient.n_pairs
+        self.seen.add(gradient.seen.sums, gradient.seen.spread)
+
+
 def adagrad_epoch(
     tuner: Adagrad,
     fresh: Fresh,
     gradient_of: Callable[..., Gradient],
     state: State,
-    factor: F64,
-    l1: F64,
     *,
     epoch: int,
     seed: int,
@@ -481,64 +505,29 @@ def adagrad_epoch(
     batches = [order[i : i + tuner.batch] for i in range(0, len(order), tuner.batch)]
     if not len(state.unit):
         state.unit = _units(tuner, fresh, gain, state.w, batches[0], seed)
-    d = len(fresh.dense)
-
-    def rates() -> tuple[F64, F64]:
-        """Rates of dense features, whose steps are in units of their typical difference, and of sparse ones."""
-        eta = np.where(np.arange(len(factor)) < d, tuner.dense_eta, tuner.eta)
-        return eta * factor, l1
-
-    rate, l1 = rates()
-    weights = Weights(state.w * state.unit[: len(state.w)], rate=rate, l1=l1, root=True)
-    weights.squares, weights.last, weights.t = state.squares, state.last, int(state.t)
-    total = n_pairs = 0.0
-    seen = Seen.nothing(metric_of(gain).width)
-
-    def grow() -> None:
-        """Make room for the features of fresh.ids that are new."""
-        nonlocal factor, l1
-        names = fresh.names
-        if len(names) > len(factor):
-            l1 = np.append(l1, tuner.l1 * groups.factors(names[len(l1) :], "l1"))
-            factor = grown_factors(factor, names, groups)
-        if len(factor) > len(weights.w):
-            rate, _ = rates()
-            weights.grow(rate=rate, l1=l1)
-        state.unit = np.append(state.unit, np.ones(len(factor) - len(state.unit)))
-
-    def step(known: int, gradient: Gradient) -> None:
-        """Apply the gradient of weights that had so many features."""
-        nonlocal total, n_pairs
-        of_new = np.array([d + fresh.ids.setdefault(name, len(fresh.ids)) for name in gradient.new], np.int64)
-        grow()
-        is_new = gradient.active >= known
-        active = gradient.active.copy()
-        active[is_new] = of_new[active[is_new] - known]
-        by_column = np.argsort(active, kind="stable")
-        weights.step(active[by_column], gradient.values[by_column])
-        total, n_pairs = total + gradient.loss, n_pairs + gradient.n_pairs
-        seen.add(gradient.seen.sums, gradient.seen.spread)
-
+    steps = _Steps(tuner, fresh, state, groups, Seen.nothing(metric_of(gain).width))
     under_way: deque[tuple[int, Future[Gradient]]] = deque()
-    grow()
     _ = fresh.templates  # made now, and not in every thread
+
+    def take() -> None:
+        known, gradient = under_way.popleft()
+        steps.take(known, gradient.result())
+
     with ThreadPoolExecutor(tuner.workers) as pool:
         for t, sentences in enumerate(batches):
             if len(under_way) == tuner.workers:
-                known, gradient = under_way.popleft()
-                step(known, gradient.result())
+                take()
             tick(t, len(batches))
-            raw, names = weights.settled() / state.unit, tuple(fresh.ids)
-            future = pool.submit(gradient_of, raw, state.unit.copy(), sentences, (seed, epoch, t), names)
+            raw = steps.raw()
+            future = pool.submit(gradient_of, raw, state.unit.copy(), sentences, (seed, epoch, t), tuple(fresh.ids))
             under_way.append((len(raw), future))
-        for known, gradient in under_way:
-            step(known, gradient.result())
+        while under_way:
+            take()
+    weights = steps.weights
     if not np.isfinite(weights.squares).all():
         raise InputError(f"epoch {epoch}: the gradients have blown up; rescale the features")
-    state.grow(len(weights.w))
-    state.w, state.squares, state.last = weights.settled() / state.unit, weights.squares, weights.last
-    state.t = np.array(weights.t)
-    return {**seen.row(metric_of(gain)), "loss": total / max(n_pairs, 1), "pairs": int(n_pairs)}
+    state.w, state.squares, state.last, state.t = steps.raw(), weights.squares, weights.last, np.array(weights.t)
+    return {**steps.seen.row(metric_of(gain)), "loss": steps.loss / max(steps.n_pairs, 1), "pairs": int(steps.n_pairs)}
 
 
 def _units(tuner: Adagrad, fresh: Fresh, gain: str, w: F64, sentences: I64, seed: int) -> F64:

@@ -16,7 +16,6 @@ from boostfeat.search.loop.online import (
     Seen,
     State,
     adagrad_epoch,
-    factors,
     seen_in,
 )
 from boostfeat.tuners.adaptive import Adagrad
@@ -201,9 +200,8 @@ def test_epochs_of_adagrad_are_the_naive_ones(n):
             expected.append((sentences, (5, epoch, t), tuple(name for name in w if name not in DENSE)))
         for t in range(max(0, 4 - n), 4):
             apply(t)
-        factor, l1 = factors(fresh.names, GROUPS), 0.02 * GROUPS.factors(fresh.names, "l1")
         how = {"epoch": epoch, "seed": 5, "tick": lambda *tick, ticks=ticks: ticks.append(tick), "groups": GROUPS}
-        row = adagrad_epoch(tuner, fresh, Worker(asked), state, factor, l1, **how)
+        row = adagrad_epoch(tuner, fresh, Worker(asked), state, **how)
         assert sorted(asked, key=lambda call: call[1]) == expected
         assert ticks == [(t, 4) for t in range(4)]
         assert fresh.names == tuple(w)
