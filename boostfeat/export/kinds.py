@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ..core.errors import InputError
-from ..features import TEMPLATES, feature_kinds
+from ..features import TEMPLATES, FeaturePlan, feature_kinds
 from ..features.groups import DECODER
 from ..formats.fields import component
 from ..lists.nbest import NBest
@@ -20,52 +19,11 @@ from ..model.model import Model
 from ..trees.tree import Tree
 from .phrase_pairs import template_kinds
 
-if TYPE_CHECKING:
-    from ..features import FeaturePlan
-
 # Moses' features that are functions of the phrase pair, as its n-best lists name them: TranslationModel0_2, WordPenalty0.
 # Those of a language model, reordering or distortion are contextual; so is any name that is not known to be static.
 STATIC_NAMES = re.compile(
     r"(TranslationModel|PhraseDictionary\w*?|PhraseCount|WordPenalty|PhrasePenalty|UnknownWordPenalty)\d*(_\d+)?"
 )
-
-
-def kinds_of(
-    names: Iterable[str], nbest: NBest | None = None, *, static: Sequence[str] = (), plan: FeaturePlan | None = None
-) -> dict[str, str]:
-    """Return the kind of each feature: static, contextual or global.
-
-    What the templates declare that made it, else what the user says (``static``), else by well-known names of decoders.
-    """
-    names = list(names)
-    listed = feature_kinds(nbest) if nbest else {}
-    declared = {name: kind for name, (_, kind) in listed.items() if kind != DECODER}
-    # a list that came with count.log or len.src does not declare them: their names do
-    if any(name not in declared and (name not in listed or "." in name) for name in (*names, *static)):
-        learnt = template_kinds(plan) if plan else {}
-        declared = {**template_kinds(), **learnt, **declared}  # which takes a moment
-    for name in static:
-        if declared.get(name, "static") != "static":
-            raise InputError(f"--static {name}: expected a feature of unknown kind, found a {declared[name]} one; leave it out")
-    no_unit_has = set(nbest.global_names) - set(nbest.unit_names) if nbest else set()
-
-    def kind(name: str) -> str:
-        prefix, colon, _ = name.partition(":")
-        if name in declared:
-            return declared[name]
-        if name in no_unit_has:
-            return "global"
-        if colon and prefix in TEMPLATES:
-            return TEMPLATES[prefix].kind
-        return "static" if name in static or STATIC_NAMES.fullmatch(name) else "contextual"
-
-    return {name: kind(name) for name in names}
-
-
-def static_features(nbest: NBest) -> tuple[str, ...]:
-    """The unit features, dense and sparse, that are known to be static: what ``induce --set static-only=yes`` may test."""
-    names = (*nbest.unit_names, *nbest.sparse_names.to_pylist())
-    return tuple(name for name, kind in kinds_of(names, nbest).items() if kind == "static")
 
 
 @dataclass(frozen=True)
@@ -78,7 +36,27 @@ class Known:
     functions: frozenset[str] = frozenset()  # the feature functions that the decoder's ini names
 
     def kinds(self, names: Iterable[str]) -> dict[str, str]:
-        return kinds_of(names, self.nbest, static=self.static, plan=self.plan)
+        """Return the kind of each feature: static, contextual or global.
+
+        What the templates declare that made it, else what the user says (``static``), else by well-known names of decoders.
+        """
+        names, declared = list(names), {name: kind for name, (_, kind) in self._listed.items() if kind != DECODER}
+        # a list that came with count.log or len.src does not declare them: their names do
+        if any(name not in declared and (name not in self._listed or "." in name) for name in (*names, *self.static)):
+            declared = {**template_kinds(), **self._learnt, **declared}  # which takes a moment
+        for name in self.static:
+            if declared.get(name, "static") != "static":
+                raise InputError(
+                    f"--static {name}: expected a feature of unknown kind, found a {declared[name]} one; leave it out"
+                )
+        no_unit_has = set(self.nbest.global_names) - set(self.nbest.unit_names) if self.nbest else set()
+        return {name: declared.get(name) or ("global" if name in no_unit_has else self._by_name(name)) for name in names}
+
+    def _by_name(self, name: str) -> str:
+        prefix, colon, _ = name.partition(":")
+        if colon and prefix in TEMPLATES:
+            return TEMPLATES[prefix].kind
+        return "static" if name in self.static or STATIC_NAMES.fullmatch(name) else "contextual"
 
     def is_made(self, name: str) -> bool:
         """Whether a template or a resource made the feature: the decoder does not have it.
@@ -97,8 +75,14 @@ class Known:
         return feature_kinds(self.nbest) if self.nbest else {}
 
     @cached_property
-    def _learnt(self) -> set[str]:
-        return set(template_kinds(self.plan)) if self.plan else set()
+    def _learnt(self) -> dict[str, str]:
+        return template_kinds(self.plan) if self.plan else {}
+
+
+def static_features(nbest: NBest) -> tuple[str, ...]:
+    """The unit features, dense and sparse, that are known to be static: what ``induce --set static-only=yes`` may test."""
+    kinds = Known(nbest).kinds((*nbest.unit_names, *nbest.sparse_names.to_pylist()))
+    return tuple(name for name, kind in kinds.items() if kind == "static")
 
 
 def not_static(trees: Sequence[Tree], kinds: Mapping[str, str]) -> dict[str, list[str]]:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from boostfeat import formats
 from boostfeat.core.errors import InputError
 from boostfeat.export import Context, ExportOptions, contents, export
-from boostfeat.export.kinds import kinds_of, static_features
+from boostfeat.export.kinds import Known, static_features
 from boostfeat.features import SETS, TEMPLATES, FeaturePlan, Resources, featurize
 from boostfeat.features.plan import Entry
 from boostfeat.formats.moses import table_files as table_module
@@ -76,21 +76,21 @@ def stump(
     ],
 )
 def test_kinds_by_name(name: str, kind: str) -> None:
-    assert kinds_of([name], static=["Mine"]) == {name: kind}
+    assert Known(static=("Mine",)).kinds([name]) == {name: kind}
 
 
 def test_kinds_are_those_that_the_lists_templates_declare() -> None:
     nbest = decoded(seed=0)
     vocab = FeaturePlan.of("length,jump,hypothesis,pt", TEMPLATES, min_count=1)
     listed, _ = featurize(nbest, vocab)
-    found = kinds_of([*listed.global_names, *listed.sparse_names.to_pylist()], listed)
+    found = Known(listed).kinds([*listed.global_names, *listed.sparse_names.to_pylist()])
     assert found["len.tgt"] == "static"
     assert found["jump.far"] == "contextual"
     assert found["hyp.repeats"] == "global"
     assert {found[name] for name in listed.sparse_names.to_pylist()} == {"static"}
     assert set(static_features(listed)) == {name for name, kind in found.items() if kind == "static"}
     with pytest.raises(InputError, match=r"--static jump.far: .* found a contextual one"):
-        kinds_of(["jump.far"], listed, static=["jump.far"])
+        Known(listed, static=("jump.far",)).kinds(["jump.far"])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -769,7 +769,7 @@ def test_what_a_resource_made_is_not_the_decoders_because_a_list_holds_it(shippe
     nbest, table = shipped
     weights = {**WEIGHTS, "count.log": 0.0625}
     ini = str(SYSTEM / "moses.ini")
-    assert kinds_of(["count.log", "LM0"], nbest) == {"count.log": "static", "LM0": "contextual"}
+    assert Known(nbest).kinds(["count.log", "LM0"]) == {"count.log": "static", "LM0": "contextual"}
     assert "count.log" in static_features(nbest)
     model = Model(weights, (stump(0, TM[2], -4.00005, 0.5, -0.25), stump(1, "count.log", 0.75, 1.0, -1.0)))
     files, note = to_moses(model, tmp_path / "table", nbest, phrase_table=table, ini=ini)
