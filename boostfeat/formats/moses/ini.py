@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -222,8 +222,8 @@ def looks_like_ini(head: str) -> bool:
     return any(re.fullmatch(r"\s*\[[^\]]*\]\s*(#.*)?", line) for line in head.split("\n"))
 
 
-def weight_line(name: str, values: Iterable[float], style: Callable[[float], str] = format_number) -> str:
-    return f"{name}= {' '.join(map(style, values))}"
+def weight_line(name: str, values: Iterable[float]) -> str:
+    return f"{name}= {' '.join(map(format_number, values))}"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -267,14 +267,12 @@ def _again(where: str, name: str) -> FormatError:
     return FormatError(where, expected="each name once", found=f"{clip(name)} again", fix=FIX)
 
 
-def weight_lines(
-    weights: Mapping[str, float], file: str, *, equals: str = "", style: Callable[[float], str] = format_number
-) -> list[str]:
+def weight_lines(weights: Mapping[str, float], file: str, *, equals: str = "") -> list[str]:
     """``name value`` lines, or ``name= value`` with ``equals``; a name that a line cannot hold is refused."""
     for name in weights:
         if name.split() != [name] or name.startswith("#"):
             raise InputError(f"{file}: expected feature names without spaces or a leading '#', found {clip(name)}; rename it")
-    return [f"{name}{equals} {style(weight)}" for name, weight in weights.items()]
+    return [f"{name}{equals} {format_number(weight)}" for name, weight in weights.items()]
 
 
 def write_lines(lines: Iterable[str], path: str | Path) -> None:

@@ -31,7 +31,7 @@ from ...features.plan import FeaturePlan
 from ...formats import read
 from ...formats.fields import score_names
 from ...formats.importing import expand
-from ...formats.moses.ini import Ini, looks_like_ini, read_weights, weight_line, weight_lines, write_lines
+from ...formats.moses.ini import Ini, looks_like_ini, read_weights, weight_lines, write_lines
 from ...lists.build import ReadOptions, attach
 from ...lists.nbest import NBest, empty_strings
 from ...model.model import Model
@@ -85,22 +85,17 @@ def write_ini(weights: Mapping[str, float], path: Path, base: str | Path | None)
     """
     if base is None:
         raise InputError("--weights-format moses: expected --ini FILE whose [weight] section is replaced, found none; give it")
-    ini = Ini.read(base).require("weight")
-    entries, left = ini.weights(), dict(weights)
-    lines = []
-    for name, values in entries.items():
-        features = score_names(name, len(values))
-        new = (weights.get(feature, value) for feature, value in zip(features, values, strict=True))
-        lines.append(weight_line(name, new, style=repr))
-        for feature in features:
-            left.pop(feature, None)
+    ini, left = Ini.read(base).require("weight"), dict(weights)
+    entries = ini.weights()
+    features = {name: score_names(name, len(values)) for name, values in entries.items()}
+    dense = {name: [left.pop(f, w) for f, w in zip(features[name], entries[name], strict=True)] for name in entries}
     _check_sparse([name for name, w in left.items() if w != 0], (*entries, *ini.features()), base)
     sparse = {name: w for name, w in (_sparse_weights(ini) | left).items() if w != 0}
-    ini = ini.without("weight", "weight-file").with_section("weight", *lines)
+    ini = ini.without("weight-file").with_weights(dense)
     if sparse:
         file = path.with_name("sparse-weights.txt")
         write_named(sparse, file, None)
-        ini = ini.with_section("weight-file", str(file))
+        ini = ini.with_weight_file(str(file))
     ini.write(path)
 
 
@@ -116,7 +111,7 @@ def _check_sparse(names: Sequence[str], functions: Sequence[str], base: str | Pa
 
 def write_named(weights: Mapping[str, float], path: Path, base: str | Path | None, *, equals: str = "") -> None:
     """Write ``name value`` lines, as cdec and Joshua read them, or ``name= value``, as Moses' own tools do."""
-    write_lines(weight_lines(weights, path.name, equals=equals, style=repr), path)
+    write_lines(weight_lines(weights, path.name, equals=equals), path)
 
 
 # name of the format: (name of the file, writer)

@@ -55,13 +55,14 @@ def test_only_the_weight_section_changes(ini, tmp_path):
     text = out.read_text()
     assert text.startswith(before)
     assert after.partition("\n\n")[2] in text  # what follows the section
+    assert "# tuned\nWordPenalty0= 0.1\nTM0= 0 0.3333333333333333  # two values\n" in text  # comments stay
 
 
 def test_sparse_weights_go_to_a_file_of_their_own(ini, tmp_path):
     out = tmp_path / "moses.ini"
     write_ini({"TM0_leaf7": 0.125, "ST_a_b": -2.0, "TM0_0": 1.0}, out, ini)
     assert "[weight-file]\n" + str(tmp_path / "sparse-weights.txt") in out.read_text()
-    assert (tmp_path / "sparse-weights.txt").read_text() == "TM0_leaf7 0.125\nST_a_b -2.0\n"
+    assert (tmp_path / "sparse-weights.txt").read_text() == "TM0_leaf7 0.125\nST_a_b -2\n"
 
 
 @pytest.fixture
