@@ -107,11 +107,11 @@ def test_trees_look_at_what_search_knows_of_a_phrase(decoder, corpora, tmp_path)
     assert len([name for name in made.unit_names if name.startswith("prev.")]) > 1
 
 
-def run_online(decoder, corpora, folder, tuner, *, start=START, what=G13, epochs=2, threads=1, **more):
+def run_online(decoder, corpora, folder, tuner, *, start=START, what=G13, epochs=2, threads=1, resume=False, **more):
     features = LoopFeatures.of(FeatureMaker(), what, start)
     learner = OnlineLearner(tuner, decoder, corpora[0], start, features=features)
     options = LoopOptions(max_iterations=epochs, min_weight_change=0, rescale=False, seed=4)
-    return Loop(corpora, decoder, learner, start, folder, options, threads=threads, **more).run()
+    return Loop(corpora, decoder, learner, start, folder, options, threads=threads, **more).run(resume=resume)
 
 
 @pytest.mark.parametrize(

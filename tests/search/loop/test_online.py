@@ -107,10 +107,10 @@ def test_the_penalty_of_unknown_words_counts_and_is_not_learnt(boostfeat, system
 # -- online ---------------------------------------------------------------------------------------------------------------
 
 
-def run_online(decoder, corpora, folder, tuner, *, epochs=2, threads=1, start=START, **more):
+def run_online(decoder, corpora, folder, tuner, *, epochs=2, threads=1, start=START, resume=False, **more):
     learner = OnlineLearner(tuner, decoder, corpora[0], start)
     options = LoopOptions(max_iterations=epochs, min_weight_change=0, rescale=False, seed=4)
-    return Loop(corpora, decoder, learner, start, folder, options, threads=threads, **more).run()
+    return Loop(corpora, decoder, learner, start, folder, options, threads=threads, **more).run(resume=resume)
 
 
 @pytest.mark.parametrize("shards", [1, 5, 14])
