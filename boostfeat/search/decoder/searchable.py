@@ -30,13 +30,17 @@ class Searchable:
     def _owner(self) -> dict[str, str]:
         return {name: entry.name for entry in self.plan.entries for name in entry.features or ()}
 
+    def _template(self, name: str) -> str:
+        """The template of a feature, "" of none; a plan that still learns names of sparse ones has their prefixes alone."""
+        return self._owner.get(name, name.partition(":")[0] if ":" in name else "")
+
     @cached_property
     def _products(self) -> dict[str, tuple[str, str]]:
         return {product_name(pair): pair for pair in self.plan.products or ()}
 
     def problem(self, name: str, *, in_tree: bool) -> str | None:
         """Why it cannot have a feature, or test it in a tree."""
-        template = self.registry.get(self._owner.get(name, ""))
+        template = self.registry.get(self._template(name))
         if name in self._products:
             beside = [f for f in self._products[name] if f in EDGE or (f in self._owner and not self._is_of_option(f))]
             return f"{beside[0]!r} depends on what stands beside a phrase" if beside else None
@@ -55,15 +59,15 @@ class Searchable:
 
     def refuse(self, used: Iterable[str], tested: Mapping[str, str]) -> None:
         """Raise for a feature that search cannot have: one of ``used``, or one that a tree tests ({feature: tree})."""
-        used = set(used)
-        few = {*tested, *used.intersection(self._products)}
-        for entry in self.plan.entries:  # features of one template are alike, but for those of language models
-            mine = used.intersection(entry.features or ())
-            few |= mine if entry.name == "lm_per_word" else ({min(mine)} if mine else set())
+        few, alike = set(tested), dict[str, str]()
+        for name in sorted(used, reverse=True):  # features of one template are alike, but for products and language models
+            template = self._template(name)
+            alike[name if name in self._products or template == "lm_per_word" else template] = name
+        few.update(alike.values())
         for name in sorted(few):
             if why := self.problem(name, in_tree=name in tested):
                 tree = f"tree {tested[name]!r}: " if name in tested else ""
-                owner = f" (template {self._owner[name]!r})" if name in self._owner else ""
+                owner = f" (template {self._template(name)!r})" if self._template(name) else ""
                 raise _refusal(f"{tree}the feature {name!r}{owner}", why)
 
 

@@ -23,13 +23,14 @@ from scipy.sparse import csr_matrix, hstack
 from ...core.arrays import F64, I64, Array, offsets, segment_positions
 from ...core.errors import InputError
 from ...core.text import normal, split_words
+from ...export.phrase_pairs import as_list
 from ...features import TEMPLATES, Template, featurize
 from ...features.plan import Entry, FeaturePlan, full_name, product_name
 from ...features.registry import GIVEN
 from ...features.resources import Clusters
 from ...features.templates.place import TURNS, turn
 from ...lists.build import assemble
-from ...lists.nbest import NBest, SparseRows, Units, strings
+from ...lists.nbest import NBest, SparseRows, strings
 from .graph import Graph
 from .kbest import Shape
 
@@ -240,35 +241,20 @@ def with_templates(graph: Graph, plan: FeaturePlan, *, source: str = "") -> Grap
 
 
 def _edge_list(graph: Graph, source: str) -> NBest:
-    """A list of one sentence in which each edge that is a unit is a hypothesis of its own."""
+    """A list of one hypothesis, whose units are the edges that are units."""
     edges = np.flatnonzero(graph.is_unit)
-    e = len(edges)
-    x = graph.features.matrix(len(graph.names))[edges].toarray() + 0.0  # -0.0 becomes 0.0
-    texts = [graph.tgt[i] for i in edges]
-    units = Units(
-        x=x,
-        sparse=SparseRows.empty(e),
-        src=strings([graph.src[i] or _words(source, graph.src_start[i], graph.src_end[i]) for i in edges]),
+    start, end, texts = graph.src_start[edges], graph.src_end[edges], [graph.tgt[e] for e in edges]
+    pairs = as_list(
+        graph.features.matrix(len(graph.names))[edges].toarray() + 0.0,  # -0.0 becomes 0.0
+        graph.names,
+        src=strings([graph.src[e] or _words(source, graph.src_start[e], graph.src_end[e]) for e in edges]),
         tgt=strings(texts),
-        align=strings([""] * e),
-        src_len=np.where(graph.src_start >= 0, graph.src_end - graph.src_start, -1)[edges].astype(np.int32),
-        tgt_len=np.array([len(split_words(text)) for text in texts], np.int32),
-        score=graph.score[edges],
+        align=strings([""] * len(edges)),
     )
-    return assemble(
-        NBest.bare(
-            np.array([0, e], np.int64),
-            strings(texts),
-            source=strings([normal(source)]),
-            score=graph.score[edges],
-            unit_ptr=np.arange(e + 1),
-            unit_idx=np.arange(e, dtype=np.int32),
-            src_start=graph.src_start[edges],
-            tgt_start=np.zeros(e, np.int32),
-            units=units,
-            unit_names=graph.names,
-        )
-    )
+    src_len = np.where(start >= 0, end - start, -1).astype(np.int32)
+    tgt_len = np.array([len(split_words(text)) for text in texts], np.int32)
+    units = replace(pairs.units, src_len=src_len, tgt_len=tgt_len, score=graph.score[edges])
+    return assemble(replace(pairs, units=units, source=strings([normal(source)]), src_start=start))
 
 
 def _words(source: str, start: int, end: int) -> str:

@@ -69,12 +69,13 @@ def test_what_an_edge_tells_trees_can_test(template: str, name: str, fine: bool)
 def test_refusals_are_by_name() -> None:
     """Of what is used or tested; of several features of a template the first by name, of language models each."""
     entries = (Entry("mbr", features=("mbr.b", "mbr.a")), Entry("lm_per_word", features=("lm.word.LM0", "lm.word.LM1")))
-    entries = (*entries, Entry("length", features=("len.src",)), Entry("around", features=("around.prev.none",)))
+    entries = (*entries, Entry("length", features=("len.src",)), Entry("around", features=("around.prev.none",)), Entry("slot"))
     products = (("len.src", "own"), ("len.src", "around.prev.none"), ("LM0", "len.src"))
     known = Searchable(FeaturePlan(entries, products=products), TEMPLATES)
     known.refuse(["len.src", "lm.word.LM0", "around.prev.none", "len.src*own", "own"], {"len.src": "t1"})
     cases = [
         (["mbr.b", "mbr.a"], {}, "the feature 'mbr.a' (template 'mbr')", "it needs the whole list"),
+        (["slot:b", "slot:a"], {}, "the feature 'slot:a' (template 'slot')", "it needs the whole list"),  # names are still learned
         (["lm.word.LM1", "lm.word.LM0"], {}, "the feature 'lm.word.LM1' (template 'lm_per_word')", "LM0 is the only language model"),
         ([], {"around.prev.none": "t7"}, "tree 't7': the feature 'around.prev.none' (template 'around')", "a tree would need the phrases beside it"),
         (["len.src*around.prev.none"], {}, "the feature 'len.src*around.prev.none'", "'around.prev.none' depends on what stands beside a phrase"),
