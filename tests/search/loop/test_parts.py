@@ -130,7 +130,7 @@ def test_a_stand_in_for_moses_sees_what_moses_does(tmp_path):
     (tmp_path / "it" / "dev.old.attempt").mkdir()
     nbest = decoder.decode(Model({"LM0": 2.0}), corpus, place)
     weights = str(tmp_path / "it" / "weights.txt")
-    assert json.loads((tmp_path / "seen.json").read_text()) == [[weights, "3", "5", "8", "{x}"], "a b\nc\n", "LM0= 2.0\n"]
+    assert json.loads((tmp_path / "seen.json").read_text()) == [[weights, "3", "5", "8", "{x}"], "a b\nc\n", "LM0= 2\n"]
     assert nbest.text.to_pylist() == ["w0", "w1", "w2"] * 2
     assert nbest.source.to_pylist() == ["a b", "c"]
     assert sorted(path.name for path in (tmp_path / "it").iterdir()) == ["dev.input", "dev.stderr", "model.json", "weights.txt"]
