@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 from ..core.arrays import F64, HUGE, I64, Array, first_use_order, offsets, owners, segment_positions, unique_rows
 from ..core.errors import InputError, clip, counted
 from ..core.text import Strings, split_words
-from .nbest import NBest, numbers, strings, take_strings
+from .nbest import NBest, strings, take_strings
 from .pieces import join_pieces, scheme_of, words_at
 from .tables import Numbers
 from .tokens import END_OF_SENTENCE, PIECES, WORDS
-from .words import flags, words_of
+from .words import EMPTY, flags, words_of
 
 _BLANKS = r"\s+"
 KINDS = ("", ".min", ".first", ".mean")  # of the numbers of a unit's tokens: the sum, ...
@@ -38,8 +38,8 @@ KINDS = ("", ".min", ".first", ".mean")  # of the numbers of a unit's tokens: th
 def with_features(nbest: NBest, columns: Mapping[str, F64]) -> NBest:
     """The list with more dense features of hypotheses [H]."""
     _refuse_known(nbest, columns)
-    extra = np.column_stack([nbest.extra, *(column + 0.0 for column in columns.values())]) if columns else nbest.extra
-    return replace(nbest, extra=np.ascontiguousarray(extra), extra_names=(*nbest.extra_names, *columns))
+    extra = np.column_stack([nbest.extra, *(column + 0.0 for column in columns.values())])
+    return replace(nbest, extra=extra, extra_names=(*nbest.extra_names, *columns))
 
 
 def _refuse_known(nbest: NBest, names: Mapping[str, object]) -> None:
@@ -117,12 +117,10 @@ def places_of(nbest: NBest, tokens: TokenNumbers, path: str) -> I64:
     if tokens.texts is not None:
         return _by_characters(nbest, tokens, path)
     counts, n_units = np.diff(tokens.ptr), np.diff(nbest.unit_ptr)
-    pieces = nbest.X[:, nbest.unit_names.index(PIECES)].astype(np.int64) if PIECES in nbest.unit_names else None
+    pieces = [nbest.X[:, k].astype(np.int64) for k, known in enumerate(nbest.unit_names) if known == PIECES]
     words = np.where(nbest.units.tgt_len >= 0, nbest.units.tgt_len, 1).astype(np.int64)
     is_end = _is_end(nbest)[nbest.unit_idx]
-    for size in (np.ones(nbest.n_units, np.int64), pieces, words):
-        if size is None:
-            continue
+    for size in (np.ones(nbest.n_units, np.int64), *pieces, words):
         own = size[nbest.unit_idx]
         total = np.diff(offsets(own)[nbest.unit_ptr])
         ends = np.diff(offsets(is_end & (own > 0))[nbest.unit_ptr])
@@ -130,7 +128,7 @@ def places_of(nbest: NBest, tokens: TokenNumbers, path: str) -> I64:
         if (surplus == 0).all():
             return np.repeat(np.arange(nbest.n_occurrences), own)
         if (surplus == 1).all() and not ends.any():  # numbers of ends, of which the list has no units, or none that count
-            return _with_own_ends(nbest, own, tokens)
+            return np.insert(np.repeat(np.arange(nbest.n_occurrences), own), offsets(own)[nbest.unit_ptr[1:]], _end_units(nbest))
         if (surplus == -ends).all():  # ends of the list only
             return np.repeat(np.arange(nbest.n_occurrences), np.where(is_end, 0, own))
     h = int(np.argmax(counts != n_units))
@@ -138,19 +136,9 @@ def places_of(nbest: NBest, tokens: TokenNumbers, path: str) -> I64:
     here = nbest.unit_idx[nbest.unit_ptr[h] : nbest.unit_ptr[h + 1]]
     raise InputError(
         f"{path}:{h + 1}: expected a number for each of {counted(n_units[h], 'unit')}, {counted(n_words, 'word')}"
-        + (f" or {pieces[here].sum()} pieces" if pieces is not None else "")
+        + "".join(f" or {size[here].sum()} pieces" for size in pieces)
         + f", found {counts[h]}; give numbers of these tokens, or JSON lines with tokens and logprobs"
     )
-
-
-def _with_own_ends(nbest: NBest, own: I64, tokens: TokenNumbers) -> I64:
-    """Return as many tokens as ``own`` says, and one for the end of each hypothesis: its unit if it has one."""
-    out = np.empty(len(tokens.values), np.int64)
-    is_last = np.zeros(len(out), bool)
-    is_last[tokens.ptr[1:] - 1] = True
-    out[~is_last] = np.repeat(np.arange(nbest.n_occurrences), own)
-    out[is_last] = _end_units(nbest)
-    return out
 
 
 def _end_units(nbest: NBest) -> I64:
@@ -168,7 +156,7 @@ def _is_end(nbest: NBest) -> Array:
 def _by_characters(nbest: NBest, tokens: TokenNumbers, path: str) -> I64:
     """Return places by the characters before each token and unit, blanks not counted."""
     is_end = pc.equal(tokens.texts, END_OF_SENTENCE)
-    theirs = squeezed(pc.if_else(is_end, pa.scalar("", pa.large_string()), tokens.texts))
+    theirs = squeezed(pc.if_else(is_end, EMPTY, tokens.texts))
     _refuse_other_texts(nbest, _joined(theirs, tokens.ptr), "tokens that make the texts of the list", path)
     parts, texts = theirs.to_pylist(), squeezed(_texts_of_units(nbest)).to_pylist()
     units, unit_ptr, ends = np.array([bool(text) for text in texts]), nbest.unit_ptr.tolist(), _end_units(nbest).tolist()
@@ -185,12 +173,11 @@ def _by_characters(nbest: NBest, tokens: TokenNumbers, path: str) -> I64:
 
 def _texts_of_units(nbest: NBest) -> Strings:
     """[R] the texts of units; that of an end is empty."""
-    text = pc.if_else(pa.array(_is_end(nbest)), pa.scalar("", pa.large_string()), nbest.units.tgt)
-    return take_strings(text, nbest.unit_idx)
+    return take_strings(pc.if_else(pa.array(_is_end(nbest)), EMPTY, nbest.units.tgt), nbest.unit_idx)
 
 
 def _joined(parts: Strings, ptr: I64) -> Strings:
-    return pc.binary_join(pa.LargeListArray.from_arrays(numbers(ptr), parts), pa.scalar("", pa.large_string()))
+    return pc.binary_join(pa.LargeListArray.from_arrays(pa.array(ptr), parts), EMPTY)
 
 
 def _with_unit_sums(nbest: NBest, name: str, tokens: TokenNumbers, unit: I64, kind: str | None = None) -> NBest:

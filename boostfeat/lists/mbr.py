@@ -152,8 +152,8 @@ def mbr_gains(nbest: NBest, scores: F64, scales: Sequence[float] = (1.0,), *, ga
 def expected_under(nbest: NBest, p: F64, *, gain: str = "bleu", threads: int = 1) -> F64:
     """[H, C] expected gain under each of C posteriors p [H, C]; pairs are compared once for all."""
     metric = metric_of(gain, nbest)
+    _check_longest(nbest.hyp_ptr)
     if isinstance(metric, Bleu | SentenceBleu):
-        _check_longest(nbest.hyp_ptr)
         out = np.zeros(p.shape)
         for a in range(0, len(nbest), _RUN):  # the words of all texts take several times the memory of the texts
             ptr = nbest.hyp_ptr[a : a + _RUN + 1]
@@ -170,7 +170,6 @@ def expected_under(nbest: NBest, p: F64, *, gain: str = "bleu", threads: int = 1
 
 def _expected_of_texts(nbest: NBest, metric: TextMetric, p: F64, *, threads: int) -> F64:
     """[H, C] the same by a metric of texts: a list of n hypotheses is n lists of them, each with one as the reference."""
-    _check_longest(nbest.hyp_ptr)
     text, out = nbest.text, np.zeros(p.shape)
 
     def work(s: int) -> None:

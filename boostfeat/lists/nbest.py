@@ -51,14 +51,8 @@ def empty_strings(n: int) -> Strings:
     return string_column(np.zeros(n + 1, np.int64), np.zeros(0, np.uint8))
 
 
-def numbers(values: Array) -> Any:
-    """A column of numbers, which it shares. By their buffer: pa.array would import numpy.ma first."""
-    own = np.ascontiguousarray(values)
-    return pa.Array.from_buffers(pa.from_numpy_dtype(own.dtype), len(own), [None, pa.py_buffer(own)])
-
-
 def take_strings(column: Strings, idx: Array) -> Strings:
-    return column.take(numbers(np.asarray(idx, np.int64)))
+    return column.take(pa.array(idx, pa.int64()))
 
 
 def columns(container: Any, prefix: str = "") -> dict[str, Any]:

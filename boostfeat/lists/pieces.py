@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from ..core.arrays import I64, Bool, offsets
 from ..core.errors import unknown_name
 from ..core.text import Strings, string_buffers
-from .nbest import numbers, strings, take_strings
+from .nbest import strings, take_strings
 from .words import Words, words_of
 
 SUBWORDS = ("auto", "spm", "bpe", "wordpiece", "bytelevel", "none")
@@ -146,7 +146,7 @@ class Joined:
 
     def rows(self) -> Strings:
         """[n] the texts."""
-        return pc.binary_join(pa.LargeListArray.from_arrays(numbers(self.ptr), self.text), pa.scalar(" ", pa.large_string()))
+        return pc.binary_join(pa.LargeListArray.from_arrays(pa.array(self.ptr), self.text), pa.scalar(" ", pa.large_string()))
 
     def starts(self) -> I64:
         """[W] the first word of each in its row."""
@@ -168,8 +168,8 @@ def join_pieces(pieces: Words, scheme: str) -> Joined:
     start = _without_empty(start, has_text, pieces)
     first = np.flatnonzero(start)
     n_pieces = np.diff(np.append(first, len(start)))
-    raw = pa.array([p.text for p in known], pa.large_binary()).take(numbers(pieces.ids))
-    groups = pa.LargeListArray.from_arrays(numbers(np.append(first, len(start))), raw)
+    raw = pa.array([p.text for p in known], pa.large_binary()).take(pa.array(pieces.ids))
+    groups = pa.LargeListArray.from_arrays(pa.array(np.append(first, len(start))), raw)
     text, n_words = _decoded(pc.binary_join(groups, pa.scalar(b"", pa.large_binary())))
     ptr = offsets(np.bincount(pieces.owner[first], minlength=len(pieces)))
     return Joined(ptr, text, n_words, first, n_pieces)

@@ -34,7 +34,7 @@ from ..core.overwriting import HEAD, STORE, kind_of, on_map, on_read
 from ..core.strict_json import parse_json, typed
 from ..core.text import is_whole, string_buffers
 from .merging import stack
-from .nbest import NBest, Qualities, Units, columns, numbers, quality_unit, string_column, strings, with_columns
+from .nbest import NBest, Qualities, Units, columns, quality_unit, string_column, strings, with_columns
 
 MAGIC = b"ARROW1"
 VERSION = 1
@@ -126,12 +126,12 @@ def _to_arrow(layout: Layout, own: Mapping[str, Any]) -> Any:
     column = own[layout]
     if not isinstance(column, np.ndarray):
         return column
-    flat, width = numbers(np.ascontiguousarray(column).reshape(-1)), column.shape[1:]
+    flat, width = pa.array(np.ascontiguousarray(column).reshape(-1)), column.shape[1:]
     return None if 0 in width else pa.FixedSizeListArray.from_arrays(flat, *width) if width else flat
 
 
 def _lists(ptr: Array, values: pa.Array) -> pa.LargeListArray:
-    return pa.LargeListArray.from_arrays(numbers(np.asarray(ptr, np.int64)), values)
+    return pa.LargeListArray.from_arrays(pa.array(ptr, pa.int64()), values)
 
 
 class _CountingStream(io.RawIOBase):
