@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from ..core.arrays import I64, Array, offsets
 from ..core.errors import InputError, clip
 from ..core.text import Strings
 from ..lists.nbest import Units
-from ..lists.words import Words, checked_links, tokenise
+from ..lists.words import checked_links, words_of
 
 
 class Language(NamedTuple):
@@ -75,13 +76,14 @@ class UnitArrays:
 
     @classmethod
     def of(cls, units: Units, *more: Strings) -> UnitArrays:
-        rows = tokenise(*more, units.src, units.tgt)
-        names = [name.encode("utf-8", "surrogatepass") for name in rows[0].names.to_pylist()]
+        words = words_of(pa.concat_arrays([*more, units.src, units.tgt]))
+        names = [name.encode("utf-8", "surrogatepass") for name in words.names.to_pylist()]
         links = list(map(cache(lambda align: sorted(checked_links(align))), units.align.to_pylist()))
         return cls(
             np.frombuffer(b"".join(names) + b"\0", np.uint8),
             np.concatenate([[0], np.cumsum([len(name) for name in names])]).astype(np.int64),
-            *_joined(rows),
+            words.ptr,
+            np.append(words.ids, 0),
             offsets(np.array([len(own) for own in links], np.int64)),
             np.array([place for own in links for link in own for place in link], np.int32),
         )
@@ -94,9 +96,3 @@ class UnitArrays:
 
 def pointers(*arrays: Array) -> list[ctypes.c_void_p]:
     return [ctypes.c_void_p(a.ctypes.data) for a in arrays]
-
-
-def _joined(parts: list[Words]) -> tuple[I64, I64]:
-    shift = np.cumsum([0, *(len(part.ids) for part in parts)])
-    ptr = np.concatenate([*(part.ptr[:-1] + shift[k] for k, part in enumerate(parts)), shift[-1:]])
-    return ptr.astype(np.int64), np.concatenate([*(part.ids for part in parts), np.zeros(1, np.int64)]).astype(np.int64)

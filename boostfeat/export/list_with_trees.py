@@ -8,7 +8,6 @@ and the same in every line.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from ..core.files import open_output
 from ..formats.fields import group_names
 from ..formats.moses import plain_lists as moses
 from ..lists.build import ReadOptions
-from ..lists.nbest import NBest, SparseRows, strings
+from ..lists.nbest import NBest, SparseRows
 from ..model.model import Model
 from ..model.tree_columns import augment, augmented_weights
 from .inputs import Inputs
@@ -41,9 +40,7 @@ def _with_columns(model: Model, context: Context) -> tuple[Model, NBest]:
     changed = inputs.model
     if changed is model or not all(map(template_of, rows.sparse_names.to_pylist())):
         return model, augment(rows, model)
-    out = augment(inputs.with_sums(rows), changed)
-    units = replace(out.units, sparse=SparseRows.empty(out.n_units))
-    return changed, replace(out, units=units, extra_sparse=SparseRows.empty(out.n_hyps), sparse_names=strings([]))
+    return changed, augment(inputs.with_sums(rows), changed).without_sparse()
 
 
 def without_units(nbest: NBest) -> NBest:

@@ -35,7 +35,7 @@ from ..lists.pieces import MARKS, has_marks, scheme_of, scheme_of_lines
 from ..lists.quality import join_qualities
 from ..lists.store import MAGIC, PART_NAME, ends_of, parts_of, read_store, write_store
 from ..lists.tables import read_rows
-from ..lists.words import tokenise
+from ..lists.words import words_of
 from ..metrics.metric import tokenizer
 from . import GRAPHS, READERS, detect, files_of, read, read_all
 from .lines import read_systems
@@ -395,7 +395,7 @@ def warn_of_pieces(nbest: NBest, warn: Callable[[str], None]) -> None:
     """Say so where texts are in pieces and the references are not: no metric can compare them."""
     if not len(nbest.refs) or not has_marks(nbest.text):
         return
-    text, refs = tokenise(nbest.text, nbest.refs)
+    text, refs = words_of(nbest.text), words_of(nbest.refs)
     scheme = scheme_of(text)
     if scheme != "none" and scheme_of(refs) == "none":
         share = np.mean(text.per_row(text.matches(MARKS[scheme])) > 0)

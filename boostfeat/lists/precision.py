@@ -10,7 +10,7 @@ from math import inf
 
 import numpy as np
 
-from ..core.arrays import F64, I64, Array
+from ..core.arrays import F64, I64
 from ..core.printed_numbers import EXACT, Precision
 from .nbest import NBest
 
@@ -96,14 +96,13 @@ def printed_precision(values: F64, largest: Callable[[], float]) -> Precision:
 def _fewest(x: F64, shift: F64, most: int) -> float:
     """The fewest decimals, beyond those that each number is shifted by, that all of x have; infinity if more than ``most``."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):  # of enormous and tiny numbers: no match
-        few = _have_decimals(x[:FEW], np.arange(most + 1)[:, None] + shift[:FEW])  # what a few of them need, all need
-        n = int(np.argmax(few)) if few.any() else most + 1
-        while n <= most and len(x) > FEW and not _have_decimals(x, n + shift):
-            n += 1
-    return n if n <= most else inf
+        for n in range(most + 1):
+            if _have_decimals(x[:FEW], n + shift[:FEW]) and _have_decimals(x, n + shift):  # a few of them tell soon
+                return n
+    return inf
 
 
-def _have_decimals(x: F64, n: F64) -> Array:
-    """[...] whether each number of x [m] has no more than so many decimals, n [..., m] of each."""
+def _have_decimals(x: F64, n: F64) -> bool:
+    """Tell whether each number of x [m] has no more than so many decimals n [m]."""
     scale = 10.0**n
-    return np.asarray((np.abs(np.rint(x * scale) / scale - x) <= 1e-12 * np.abs(x)).all(axis=-1))
+    return bool((np.abs(np.rint(x * scale) / scale - x) <= 1e-12 * np.abs(x)).all())

@@ -109,7 +109,7 @@ class TokenBuilder(Builder):
     # -- columns to container ----------------------------------------------------------------------------------------
 
     def finish(self) -> NBest:
-        tokens = words_of(strings(self._tokens)) if self._tokens else Words(np.zeros(1, np.int64), _NO_INTS, strings([]))
+        tokens = words_of(strings(self._tokens))
         scheme = self._scheme(tokens)
         models, signals = self._flat(self._models), self._fitting_signals(tokens)
         together = self._same_counts(models, tokens)

@@ -71,27 +71,15 @@ def concat(*parts: Strings | str) -> Strings:
     return pc.binary_join_element_wise(*columns, EMPTY)
 
 
-def tokenise(*columns: Strings) -> list[Words]:
-    """Columns of texts as rows of words; all share one dictionary."""
-    lists = pc.split_pattern(pa.chunked_array(columns, pa.large_string()).combine_chunks(), " ")
+def words_of(texts: Strings) -> Words:
+    """Texts as rows of words."""
+    lists = pc.split_pattern(texts, " ")
     tokens = lists.flatten()
     row = owners(offsets(np.asarray(lists.value_lengths())))
     is_word = pc.not_equal(tokens, EMPTY)  # an empty text is split into one empty word
     encoded = tokens.filter(is_word).dictionary_encode()
     ids = np.asarray(encoded.indices).astype(np.int64)
-    ptr = offsets(np.bincount(row[flags(is_word)], minlength=len(lists)))
-    out, at = [], 0
-    for column in columns:
-        own = ptr[at : at + len(column) + 1]
-        out.append(Words(own - own[0], ids[own[0] : own[-1]], encoded.dictionary))
-        at += len(column)
-    return out
-
-
-def words_of(texts: Strings) -> Words:
-    """Texts as rows of words."""
-    (words,) = tokenise(texts)
-    return words
+    return Words(offsets(np.bincount(row[flags(is_word)], minlength=len(lists))), ids, encoded.dictionary)
 
 
 def checked_links(align: str) -> tuple[tuple[int, int], ...]:

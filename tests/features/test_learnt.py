@@ -20,7 +20,7 @@ from boostfeat.features.teach import most_frequent
 from boostfeat.features.templates.phrase import cluster_names
 from boostfeat.lists.build import HypRecord, UnitRecord
 from boostfeat.lists.nbest import NBest, strings
-from boostfeat.lists.words import Words, tokenise
+from boostfeat.lists.words import Words, words_of
 
 pytestmark = pytest.mark.quick
 
@@ -45,7 +45,7 @@ def test_the_most_frequent(counts: dict[str, int], top: int, expected: str) -> N
 
 
 def texts(lines: list[str]) -> Words:
-    return tokenise(strings(lines))[0]
+    return words_of(strings(lines))
 
 
 def test_which_words_are_clustered() -> None:

@@ -35,7 +35,7 @@ from boostfeat.formats import read_all
 from boostfeat.formats.moses.table_files import read_phrase_counts
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, SparseRows, strings
-from boostfeat.lists.words import tokenise
+from boostfeat.lists.words import words_of
 
 SOURCE = ["se on iso talo .", "talo 7 !"]
 
@@ -434,12 +434,12 @@ def test_clusters_recover_planted_classes():
     rng = np.random.default_rng(0)
     classes = {c: [f"{c}{k}" for k in range(6)] for c in "dnv"}
     lines = [" ".join(rng.choice(classes[c]) for c in "dnvdn") for _ in range(300)]
-    found = learn_clusters(tokenise(strings([*lines, "once"]))[0], size=4, seed=0)
+    found = learn_clusters(words_of(strings([*lines, "once"])), size=4, seed=0)
     assert "once" not in found  # a rare word is in cluster 0
     assert {c: len({found[w] for w in words}) for c, words in classes.items()} == {"d": 1, "n": 1, "v": 1}
     assert set(found.values()) == {"1", "2", "3"}
     assert found["v0"] == "3"  # the least frequent class
-    shuffled = learn_clusters(tokenise(strings([*lines[::-1], "once"]))[0], size=4, seed=0)
+    shuffled = learn_clusters(words_of(strings([*lines[::-1], "once"])), size=4, seed=0)
     assert shuffled == found
 
 
@@ -455,13 +455,13 @@ def test_vectors_of_words_have_as_many_dimensions_as_wanted_or_as_there_can_be(m
 
     monkeypatch.setattr(sklearn.decomposition, "TruncatedSVD", Asked)
     monkeypatch.setattr(clusters, "DIMENSIONS", dimensions)
-    learn_clusters(tokenise(strings(["a b c", "b a", "c c"] * 3))[0], size=3, seed=0)
+    learn_clusters(words_of(strings(["a b c", "b a", "c c"] * 3)), size=3, seed=0)
     assert asked == [(width, (3, 8))]
 
 
 def test_words_with_the_same_neighbours_are_one_cluster():
     """Each is a text alone. Warnings are errors here (pyproject.toml)."""
-    assert learn_clusters(tokenise(strings(["a", "b", "c"] * 3))[0], size=4, seed=0) == dict.fromkeys("abc", "1")
+    assert learn_clusters(words_of(strings(["a", "b", "c"] * 3)), size=4, seed=0) == dict.fromkeys("abc", "1")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from boostfeat.formats.moses.ini import read_weights
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.choices import Scorer, first_choice
 from boostfeat.lists.nbest import NBest
-from boostfeat.lists.words import tokenise
+from boostfeat.lists.words import words_of
 
 NB = "\u00a0"
 SOURCE = f"A{NB}B C D"
@@ -59,7 +59,7 @@ def test_words_keep_their_blanks_and_places(tmp_path: Path, format: str, twin: s
     assert nbest.units.src.to_pylist() == [f"A{NB}B C", "D"]
     assert (nbest.units.src_len.tolist(), nbest.units.tgt_len.tolist()) == ([2, 1], [2, 1])
     assert (nbest.src_start.tolist(), nbest.tgt_start.tolist()) == ([0, 2], [0, 2])
-    words = tokenise(nbest.units.src, nbest.units.tgt)
+    words = [words_of(side) for side in (nbest.units.src, nbest.units.tgt)]
     assert [w.counts.tolist() for w in words] == [[2, 1], [2, 1]]  # what templates see
     if format != "moses-osgx":
         assert nbest.units.align.to_pylist() == ["0-0 1-1", "0-0"]

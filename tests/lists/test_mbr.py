@@ -23,7 +23,7 @@ from boostfeat.lists.build import HypRecord, ReadOptions, attach
 from boostfeat.lists.choices import Scorer, best_choice
 from boostfeat.lists.mbr import expected_gains, mbr_choice, mbr_gains
 from boostfeat.lists.nbest import NBest, strings
-from boostfeat.lists.words import tokenise
+from boostfeat.lists.words import words_of
 from boostfeat.metrics.bleu import sentence_bleu
 from boostfeat.metrics.metric import metric_of
 from boostfeat.metrics.ngrams import key_masses, list_keys, posteriors
@@ -49,7 +49,7 @@ def test_sentences_of_more_words_than_bits():
     rng = np.random.default_rng(1)
     shared = rng.choice(list("abcdefghij"), 90).tolist()
     texts = [" ".join([*shared, *rng.choice(list("abcdefghijxy"), n).tolist()]) for n in (80, 100, 0, 70)]
-    p, words = np.array([0.1, 0.2, 0.3, 0.4]), tokenise(strings(texts))[0]
+    p, words = np.array([0.1, 0.2, 0.3, 0.4]), words_of(strings(texts))
     found = expected_gains(np.array([0, 4]), words, p[:, None])
     np.testing.assert_allclose(found[:, 0], naive_gains(texts, p), rtol=1e-12)
 
@@ -64,7 +64,7 @@ def test_every_pair_as_sacrebleu_counts_it(lists):
     scores = np.array([score for hyps in lists for _, score in hyps])
     ptr = np.cumsum([0, *map(len, lists)])
     p = posteriors(ptr, scores, scale=0.7)
-    words = tokenise(strings(texts))[0]
+    words = words_of(strings(texts))
     found = expected_gains(ptr, words, np.stack([p, np.ones(len(p))], axis=1))
     for a, b in pairwise(ptr):
         np.testing.assert_allclose(found[a:b, 0], naive_gains(texts[a:b], p[a:b]), rtol=1e-12, atol=1e-15)
@@ -74,7 +74,7 @@ def test_every_pair_as_sacrebleu_counts_it(lists):
 
 def test_keys_are_ngrams_with_their_repetitions():
     """'a a b' has a once and once more, b, and its bigrams 'a a' and 'a b'; 'a b' shares the first a, b and 'a b'."""
-    words = tokenise(strings(["a a b", "a b"]))[0]
+    words = words_of(strings(["a a b", "a b"]))
     keys, n = list_keys(words.ptr, words.ids, 0, 2)
     first, second = ({int(k) for k in keys[i:j].ravel() if k >= 0} for i, j in ((0, 3), (3, 5)))
     assert (len(first), len(second), n) == (6, 3, 6)

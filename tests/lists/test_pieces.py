@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from boostfeat.lists.nbest import strings
 from boostfeat.lists.pieces import has_marks, join_pieces, scheme_of_lines, words_at
-from boostfeat.lists.words import tokenise
+from boostfeat.lists.words import words_of
 
 JOINED = {  # scheme: pieces, words, pieces of each
     "spm": ("▁A ▁pick ing .", ["A", "picking."], [1, 3]),
@@ -31,7 +31,7 @@ JOINED = {  # scheme: pieces, words, pieces of each
 @pytest.mark.parametrize("case", JOINED)
 def test_join(case: str) -> None:
     pieces, words, counts = JOINED[case]
-    joined = join_pieces(tokenise(strings(["", pieces, ""]))[0], case.split(",")[0])
+    joined = join_pieces(words_of(strings(["", pieces, ""])), case.split(",")[0])
     assert (joined.text.to_pylist(), joined.n_pieces.tolist(), joined.ptr.tolist()) == (
         words,
         counts,
@@ -64,7 +64,7 @@ def test_looks_like(scheme: str, lines: list[str]) -> None:
 @given(st.lists(st.lists(st.sampled_from(["▁", "▁a", "b", "▁▁", "▁c▁", "<0xC3>", "é", "d▁e"]), max_size=6), max_size=4))
 def test_spm_is_what_a_plain_join_gives(rows: list[list[str]]) -> None:
     """A naive twin: put all pieces in a row, ▁ is a blank."""
-    joined = join_pieces(tokenise(strings([" ".join(row) for row in rows]))[0], "spm")
+    joined = join_pieces(words_of(strings([" ".join(row) for row in rows])), "spm")
     plain = [
         "".join(row).encode().replace("▁".encode(), b" ").replace(b"<0xC3>", b"\xc3").decode("utf-8", "replace") for row in rows
     ]

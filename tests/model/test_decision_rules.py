@@ -16,7 +16,7 @@ from boostfeat.lists.choices import texts
 from boostfeat.lists.mbr import expected_gains, mbr_gains
 from boostfeat.lists.nbest import strings
 from boostfeat.lists.store import write_store
-from boostfeat.lists.words import tokenise
+from boostfeat.lists.words import words_of
 from boostfeat.model.decision import Decision, ranks
 from boostfeat.model.model import Model
 
@@ -28,7 +28,7 @@ def test_expected_bleu_by_hand():
     """'a b' has all its n-grams in 'a b c', so its BLEU+1 is the brevity penalty exp(1 - 3/2). The other way 2 of 3 words match,
     (1 + 1) of (2 + 1) bigrams, 1 of (1 + 1) trigrams and 1 of 1, smoothed. With itself it is 1.
     """
-    found = expected_gains(np.array([0, 2]), tokenise(strings(["a b", "a b c"]))[0], np.array([[0.25], [0.75]]))[:, 0]
+    found = expected_gains(np.array([0, 2]), words_of(strings(["a b", "a b c"])), np.array([[0.25], [0.75]]))[:, 0]
     there = np.exp(1 - 3 / 2)
     back = (2 / 3 * 2 / 3 * 1 / 2 * 1) ** 0.25
     np.testing.assert_allclose(found, [0.25 + 0.75 * there, 0.75 + 0.25 * back])
