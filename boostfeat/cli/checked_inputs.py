@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.errors import InputError
@@ -89,8 +89,7 @@ def feature_maker(o: Common, files: ResourceFiles, **how: Any) -> Iterator[Featu
 
 def decoder_maker(o: Common, files: TemplateFiles, phrase_table: str | None) -> FeatureMaker:
     """Return what computes templates where a decoder's phrase table is at hand."""
-    named = {f.name: getattr(files, f.name) for f in fields(files)}
-    return FeatureMaker(ResourceFiles(**named, phrase_table=phrase_table), seed=o.seed, threads=o.threads, say=o.say)
+    return FeatureMaker(ResourceFiles(**vars(files), phrase_table=phrase_table), seed=o.seed, threads=o.threads, say=o.say)
 
 
 def with_features(o: Common, nbest: NBest, model: Model, files: ResourceFiles, *, where: str, must_read: bool = True) -> NBest:

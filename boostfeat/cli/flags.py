@@ -29,7 +29,9 @@ from .option_texts import default_text, describe, made, method_options, options_
 from .outputs import FOLDERS, check_paths
 
 WIDEST = 26  # column of the flags; a longer one has its help on the next line
-SET = "set_"  # parameter of --set
+SET = Option(
+    "Set a rare option, listed by --help-all; repeatable", metavar="NAME=VALUE", group=COMMON, field="set", kind="list[str]"
+)
 
 
 def command_of(name: str, function: Callable[[Any], Any]) -> Any:
@@ -57,12 +59,12 @@ def _flagged(name: str, function: Callable[[Any], Any], cls: type) -> Callable[.
     by_method = options_by_method(cls)
     parameters = [_parameter(o) for o in flags]
     if settings or by_method:
-        parameters += [_keyword(SET, Set, None), _keyword("help_all", HelpAll, False)]
+        parameters += [_parameter(SET), _keyword("help_all", HelpAll, False)]
 
     @functools.wraps(function)
     def run(**values: Any) -> Any:
         used = {o.name: _value(o, values[_key(o)]) for o in flags if values[_key(o)] is not None}
-        texts: list[str] = values.pop(SET, None) or []
+        texts: list[str] = values.pop(SET.name, None) or []
         taken = settings if len(by_method) > 1 else [*settings, *method_options(cls)]
         names = {o.name for o in taken}
         own = [text for text in texts if text.partition("=")[0].replace("-", "_") in names]
@@ -153,22 +155,8 @@ def _show_all(ctx: typer.Context, wanted: bool) -> None:
         raise typer.Exit
 
 
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="NAME=VALUE", help="Set a rare option, listed by --help-all; repeatable", rich_help_panel=COMMON
-    ),
-]
-HelpAll = Annotated[
-    bool,
-    typer.Option(
-        "--help-all",
-        is_eager=True,
-        callback=_show_all,
-        help="Show this help; --help-all: with all settings",
-        rich_help_panel=COMMON,
-    ),
-]
+_HELP = "Show this help; --help-all: with all settings"
+HelpAll = Annotated[bool, typer.Option("--help-all", is_eager=True, callback=_show_all, help=_HELP, rich_help_panel=COMMON)]
 
 
 class _Command(TyperCommand):

@@ -156,7 +156,7 @@ def folded(run: FinishedRun, system: FinishedSystem) -> dict[str, Any] | None:
     """Numbers of trees on folds of the training list, where they chose: none, the best, and what was kept."""
     assert system.model is not None
     why, name = system.model.config.get("tree_count"), str(system.model.config.get("metric"))
-    if why is None:  # another rule chose
+    if why is None or not any(why["trees"]):  # another rule chose, or none were wanted
         return None
     scores, counts, sign = why[name], list(why["trees"]), metric_of(name, run.test).sign
     return {

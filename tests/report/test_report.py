@@ -313,6 +313,7 @@ FOLDED = {"rule": "the last; none, where", "folds": 3, "trees": [0, 5, 10], "ble
             None,
             ["1 tree does best, 25.25", "Kept is the last; none, where. The select"],
         ),
+        ({"trees": [0], "bleu-sbp": [25.0], "best": 0}, None, []),  # none were wanted, as of linear
         # of WER fewer is better
         (
             {"wer": [25.0, 25.25, 24.0], "best": 10, "best_gain": 1.0},
@@ -354,6 +355,7 @@ def test_the_page_says_why_systems_have_trees_or_none(run_folder, data, local, w
     for sentence in said:
         assert sentence in text
     assert "No system of this run has trees" not in text
+    assert "number of trees up to 0" not in text
 
 
 def test_a_system_is_shown_with_its_own_features(run_folder, tmp_path):
