@@ -438,16 +438,14 @@ def with_numbers(table: PaperTable, header: list[str], rows: list[list[str]]) ->
 
 def finding_rows(findings: Sequence[Row]) -> list[list[str]]:
     """Return a line for each finding and list: what the paper says, its numbers, ours, the test and the verdict."""
-    return [[f["says"], f["paper"], *outcome_cells(here)] for f in findings for here in f["here"]]
-
-
-def outcome_cells(here: Row) -> list[str]:
-    """Return a difference with its error and list, the test with its p, and the verdict."""
-    error = "" if here["error"] is None else f" ± {here['error']:.2f}"
-    on = f" ({here['on']})" if here["on"] else ""
-    p = "" if here["p"] is None else f", p = {here['p']:.4f}"
-    digits = 0 if here["test"] == "counts" else 2
-    return [f"{here['difference']:+.{digits}f}{error}{on}", f"{here['test']}{p}", here["verdict"]]
+    rows = []
+    for says, paper, here in ((f["says"], f["paper"], here) for f in findings for here in f["here"]):
+        error = "" if here["error"] is None else f" ± {here['error']:.2f}"
+        on = f" ({here['on']})" if here["on"] else ""
+        p = "" if here["p"] is None else f", p = {here['p']:.4f}"
+        difference = f"{here['difference']:+.{0 if here['test'] == 'counts' else 2}f}{error}{on}"
+        rows.append([says, paper, difference, f"{here['test']}{p}", here["verdict"]])
+    return rows
 
 
 def _config(folder: Folder) -> dict[str, Any]:
