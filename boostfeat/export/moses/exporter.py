@@ -28,7 +28,8 @@ from ..compiling import CXX, UnitArrays, compiled, pointers
 from ..kinds import tested_features
 from ..target import Check, Context, Exporter, filled
 from ..verify import difference
-from .writing import TABLE, WEIGHTS, MosesJob, function_weights, linear_value, named_parts, write
+from .feature_function import function_weights
+from .writing import TABLE, WEIGHTS, MosesJob, linear_value, named_parts, write
 
 USES = ("prefix", "static", "phrase_table", "ini", "columns", "binary", "hidden", "plan")
 BAR = " ||| "

@@ -187,7 +187,7 @@ def model_text(
     weights = {name: weight for name, weight in model.weights.items() if weight}
     dense = {name: weight for name, weight in weights.items() if not can_compute(name)}
     is_sum = columns == "sum"
-    n_values, last = n_columns(model, columns), 0 if is_sum else len(model.trees)
+    n_values, last = len(function_weights(model, columns)), 0 if is_sum else len(model.trees)
     trees = [_tree_lines(tree, inputs, 0 if is_sum else m, is_sum) for m, tree in enumerate(model.trees)]
     terms = [f"{inputs.stage(name)} {inputs.place(name)} {number(weight)}" for name, weight in dense.items()]
     tested = [name for name in inputs.at if can_compute(name)]
@@ -245,9 +245,9 @@ def _translation_lines(entry: Entry) -> Iterator[str]:
     yield from _table_lines(table)
 
 
-def n_columns(model: Model, columns: str) -> int:
-    """Values of the feature function."""
-    return 1 if columns == "sum" else len(model.trees) + bool(model.weights)
+def function_weights(model: Model, columns: str) -> list[float]:
+    """λ of the feature function's values."""
+    return [1.0] if columns == "sum" else [*(tree.weight for tree in model.trees), *[1.0] * bool(model.weights)]
 
 
 def _tree_lines(tree: Tree, inputs: _TreeInputs, to: int, is_weighted: bool) -> list[str]:

@@ -31,7 +31,7 @@ from ...model.model import Model, tree_scores
 from ..c import PREFIX
 from ..kinds import Known, not_static, tested_features
 from ..target import Context, filled
-from .feature_function import KNOWN, can_compute, class_name, model_text, sources
+from .feature_function import KNOWN, can_compute, class_name, function_weights, model_text, sources
 from .table_scores import BINARY, EntryFeatures, Scores, Value, augment_table, binary_table, make_binary
 
 Readme: TypeAlias = tuple[str, Mapping[str, object]]  # the kind of README.in, and its parts
@@ -407,11 +407,6 @@ def _write_weights(job: MosesJob, out: Path) -> list[Path]:
 # ---------------------------------------------------------------------------------------------------------------------
 # A feature function
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-def function_weights(model: Model, columns: str) -> list[float]:
-    """λ of the feature function's values."""
-    return [1.0] if columns == "sum" else [*(tree.weight for tree in model.trees), *[1.0] * bool(model.weights)]
 
 
 def _feature_files(job: MosesJob, model: Model, out: Path, ini: Ini | None) -> tuple[dict[str, str], Ini, Readme]:

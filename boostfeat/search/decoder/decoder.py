@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -89,18 +89,9 @@ class Decoder:
 
     def decode_all(self, sentences: Iterable[str], threads: int = 1) -> Iterator[Decoded]:
         """Translations in the order of the sentences; the number of threads changes nothing but the time."""
-        if self.scorer.weighed is not None:
-            sentences = list(sentences)
-            self._prepare(sentences)
+        if (weighed := self.scorer.weighed) is not None:
+            _ = weighed.sums, weighed.columns  # now, and not in every thread
         yield from in_order(self.decode, sentences, threads=threads)
-
-    def _prepare(self, sentences: Sequence[str]) -> None:
-        """Compute the templates' features of all unknown words at once."""
-        assert self.scorer.weighed is not None
-        known = self.system.table.rows
-        unknown = {word for sentence in sentences for word in split_words(sentence) if word not in known}
-        self.scorer.weighed.templates.words(sorted(unknown))
-        _ = self.scorer.weighed.sums, self.scorer.weighed.columns  # now, and not in every thread
 
 
 @dataclass(frozen=True)

@@ -66,8 +66,6 @@ class SearchTemplates:
     maker: FeatureMaker = field(default_factory=FeatureMaker)
     wanted: frozenset[str] | None = None
     ids: dict[str, int] = field(default_factory=dict)  # feature -> column, in the order in which they come
-    _words: dict[str, int] = field(default_factory=dict)  # unknown words -> row of _word_parts
-    _word_parts: Parts = field(default_factory=lambda: {part: SparseRows.empty(0) for part in PARTS})
     _lock: Any = field(default_factory=RLock)  # features get their numbers one after the other
 
     @cached_property
@@ -136,17 +134,14 @@ class SearchTemplates:
 
     @cached_property
     def _table(self) -> Parts:
-        return {part: _stacked(SparseRows.empty(1), rows) for part, rows in self._parts(self._pairs[1:]).items()}
+        return {
+            part: SparseRows(np.append(0, rows.ptr), rows.idx, rows.val) for part, rows in self._parts(self._pairs[1:]).items()
+        }
 
     def words(self, words: Sequence[str]) -> Parts:
-        """Compute features of unknown words, which are translated as they are; new ones are added to those known."""
+        """Compute features of unknown words, which are translated as they are."""
         with self._lock:
-            if new := [word for word in dict.fromkeys(words) if word not in self._words]:
-                for part, rows in self._parts([_lone(word) for word in new]).items():
-                    self._word_parts[part] = _stacked(self._word_parts[part], rows)
-                self._words.update(zip(new, range(len(self._words), len(self._words) + len(new)), strict=True))
-            at = np.array([self._words[word] for word in words], np.int64)
-            return {part: known.take(at) for part, known in self._word_parts.items()}
+            return self._parts([_lone(word) for word in words])
 
     def _parts(self, pairs: Sequence[Pair]) -> Parts:
         """Features of phrase pairs, of what follows or comes before one, and by the moves onto it and after it."""
@@ -193,7 +188,10 @@ class SearchTemplates:
         place = np.array([places.get(name, NONE) for name in full], np.int64)[[numbers[name] for name in names]]
         row, kept = np.repeat(np.arange(len(found)), list(map(len, found))), (place >= 0) & (values != 0)
         rows = SparseRows.of_entries(row[kept], place[kept], values[kept], (len(found), len(places)))
-        return SparseRows(rows.ptr, np.array([self.id_of(name) for name in places], np.int32)[rows.idx], rows.val)
+        known: Sequence[str] = entry.features or list(places)
+        used = np.unique(rows.idx)
+        ids = np.array([self.id_of(known[k]) for k in used.tolist()], np.int32)
+        return SparseRows(rows.ptr, ids[np.searchsorted(used, rows.idx)], rows.val)
 
     # -- options of a sentence ---------------------------------------------------------------------------------------
 
@@ -235,11 +233,6 @@ class SearchTemplates:
         with _learnt_options(entry):
             thresholds = entry.options["thresholds"][LM]
             return np.array([float(thresholds[q]) for q in QUANTILES])
-
-
-def _stacked(a: SparseRows, b: SparseRows) -> SparseRows:
-    """Return rows one after the other."""
-    return SparseRows(np.append(a.ptr, a.ptr[-1] + b.ptr[1:]), np.append(a.idx, b.idx), np.append(a.val, b.val))
 
 
 def _beside(a: SparseRows, b: SparseRows) -> SparseRows:
