@@ -20,7 +20,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from math import isfinite, isnan, nan
 from pathlib import Path
 from typing import IO, Annotated, Any, TypeVar
@@ -86,7 +88,7 @@ class _JsonList(msgspec.Struct):
 
 
 _header, _list, _unit = msgspec.json.Decoder(_Header), msgspec.json.Decoder(_JsonList), msgspec.json.Decoder(_JsonUnit)
-_encode = msgspec.json.Encoder().encode
+_units, _encode = msgspec.json.Decoder(list[_JsonUnit]), msgspec.json.Encoder().encode
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -147,7 +149,7 @@ class _ListReader:
         self._quality = array("d")  # numerator and denominator of each, hypothesis by hypothesis
 
     def _read_header(self, line: str, where: str) -> _Header:
-        header, _ = _decoded(_header, line.encode(), where, fix=HEADER_FIX)
+        header, _ = _decoded(_header, line, where, fix=HEADER_FIX)
         self._note_unknown(parsed(line, where, fix=FIX), _Header, "header.")
         refuse_newer(where, header.boostfeat, "nbest", 1)
         if header.boostfeat != VERSION:
@@ -162,7 +164,7 @@ class _ListReader:
 
     def add(self, line: str, where: str) -> bool:
         """Append a sentence; False for one that is not wanted, like those after it."""
-        sentence, keys = _decoded(_list, line.encode(), where)
+        sentence, keys = _decoded(_list, line, where)
         if sentence.id <= self._last:
             expected = f"a whole number above {self._last}, that of the line before"
             raise FormatError(f"{where}: id", expected=expected, found=str(sentence.id), fix="sort sentences by id")
@@ -183,53 +185,68 @@ class _ListReader:
     def _add_hyps(self, sentence: _JsonList, hyps: Sequence[_JsonHyp], where: str) -> None:
         """Append hypotheses, whose units are looked at once a distinct text (and once for each phrase that they stand for)."""
         source = split_words(normal(sentence.source or ""))
-        seen: dict[bytes, tuple[UnitRecord, int, int, dict[str, int]]] = {}
+        seen: dict[bytes, tuple[UnitRecord, str | None, int, int, dict[str, int]]] = {}
         units, unit_idx, counts = list[UnitRecord](), array("i"), array("q")
-        texts = [normal(hyp.text) for hyp in hyps]
+        texts, rows = [normal(hyp.text) for hyp in hyps], [[*map(bytes, hyp.units or ())] for hyp in hyps]
+        decoded = self._decoded_units(rows, where)
         for h, hyp in enumerate(hyps):
             words = split_words(texts[h]) if hyp.units else []
-            for u, raw in enumerate(map(bytes, hyp.units or ())):
-                if (known := seen.get(raw)) is None:
-                    unit = self._unit(raw, source, f"{where}: hyps[{h}].units[{u}]")
-                    known = seen[raw] = (unit, *(unit.tgt or (0, 0)), {})
-                unit, begin, end, numbers = known
-                if end > len(words):
-                    expected = f"a span [start, end) of {counted(len(words), 'word')}"
-                    raise FormatError(f"{where}: hyps[{h}].units[{u}].tgt", expected=expected, found=str([begin, end]), fix=FIX)
-                phrase = unit.tgt_text if unit.tgt_text is not None else " ".join(words[begin:end])
-                if (k := numbers.get(phrase)) is None:
-                    k = numbers[phrase] = len(units)
-                    units.append(UnitRecord(*unit[:4], phrase, *unit[5:]))
-                unit_idx.append(k)
-            counts.append(len(hyp.units or ()))
+            n_words = len(words)
+            for raw in rows[h]:
+                if raw not in seen:
+                    unit = self._unit(decoded[raw], source, f"{where}: hyps[{h}].units[{rows[h].index(raw)}]")
+                    seen[raw] = unit, unit.tgt_text, *(unit.tgt or (0, 0)), {}
+                unit, text, begin, end, numbers = seen[raw]
+                if end > n_words:
+                    place = f"{where}: hyps[{h}].units[{rows[h].index(raw)}].tgt"
+                    expected = f"a span [start, end) of {counted(n_words, 'word')}"
+                    raise FormatError(place, expected=expected, found=str([begin, end]), fix=FIX)
+                phrase = " ".join(words[begin:end]) if text is None else text
+                if phrase not in numbers:
+                    numbers[phrase] = len(units)
+                    units.append(unit if text is phrase else UnitRecord(*unit[:4], phrase, *unit[5:]))
+                unit_idx.append(numbers[phrase])
+            counts.append(len(rows[h]))
         idx, ptr = np.array(unit_idx, np.int32), offsets(np.array(counts, np.int64))
         start = np.array([unit.tgt[0] if unit.tgt else -1 for unit in units], np.int32)
         score = np.array([hyp.score if isinstance(hyp.score, float) else nan for hyp in hyps], np.float64)
         features = [hyp.features or {} for hyp in hyps]
         self._builder.add_list(ListRecord(sentence.id, where, texts, score, units, ptr, idx, start[idx], features))
 
-    def _unit(self, raw: bytes, source: list[str], where: str) -> UnitRecord:
+    def _decoded_units(self, rows: Sequence[Sequence[bytes]], where: str) -> dict[bytes, _JsonUnit]:
+        """Return the distinct units of hypotheses by their texts: in one go, or one by one where something is wrong with any."""
+        texts = [*dict.fromkeys(chain.from_iterable(rows))]
+        whole = f"[{b','.join(texts).decode()}]"
+        with suppress(msgspec.MsgspecError):
+            if _is_all(whole, units := _units.decode(whole)):
+                return dict(zip(texts, units, strict=True))
+        out: dict[bytes, _JsonUnit] = {}
+        for h, u, raw in ((h, u, raw) for h, row in enumerate(rows) for u, raw in enumerate(row) if raw not in out):
+            out[raw], keys = _decoded(_unit, raw.decode(), f"{where}: hyps[{h}].units[{u}]")
+            self._note_unknown(keys, _JsonUnit, "hyps.units.")
+        return out
+
+    def _unit(self, unit: _JsonUnit, source: list[str], where: str) -> UnitRecord:
         """Return a unit; without a text of its own (None) it stands for the words of its target span."""
-        unit, keys = _decoded(_unit, raw, where)
-        self._note_unknown(keys, _JsonUnit, "hyps.units.")
         names, src, tgt = self.header.unit_features, unit.src or None, unit.tgt or None
         values = unit.x if isinstance(unit.x, list) else [0.0] * len(names)
         if len(values) != len(names):
             expected = f"{counted(len(names), 'value')}, as unit_features has"
             raise FormatError(f"{where}.x", expected=expected, found=str(len(values)), fix=FIX)
         features = dict(zip(names, values, strict=True))
-        if unit.sparse and (both := next((name for name in unit.sparse if name in features), None)):
-            raise twice(both, f"{where}.sparse")  # x has it
-        features.update(unit.sparse or {})
-        for key, span in (("src", src), ("tgt", tgt)):
-            if span and span[0] > span[1]:
-                raise FormatError(f"{where}.{key}", expected="a span [start, end)", found=str([*span]), fix=FIX)
+        if unit.sparse:
+            if both := next((name for name in unit.sparse if name in features), None):
+                raise twice(both, f"{where}.sparse")  # x has it
+            features |= unit.sparse
+        if (src and src[0] > src[1]) or (tgt and tgt[0] > tgt[1]):
+            key, span = ("src", src) if src and src[0] > src[1] else ("tgt", tgt)
+            raise FormatError(f"{where}.{key}", expected="a span [start, end)", found=str([*(span or ())]), fix=FIX)
         if source and src and src[1] > len(source):
             expected = f"a span [start, end) of {counted(len(source), 'word')}"
             raise FormatError(f"{where}.src", expected=expected, found=str([*src]), fix=FIX)
         src_text = unit.src_text if isinstance(unit.src_text, str) else " ".join(source[slice(*src)]) if src else ""
         tgt_text = unit.tgt_text if isinstance(unit.tgt_text, str) else None
-        n_src, n_tgt = (span[1] - span[0] if span else -1 for span in (src, tgt))
+        n_src, n_tgt = src[1] - src[0] if src else -1, tgt[1] - tgt[0] if tgt else -1
         if unit.align and (unit.align, n_src, n_tgt) not in self._links:
             check_links(unit.align, f"{where}.align", n_src=n_src, n_tgt=n_tgt)
             self._links.add((unit.align, n_src, n_tgt))
@@ -285,11 +302,8 @@ class _ListReader:
         return replace(out, unit=tuple(units.get(name, u) for name, u in zip(out.names, out.unit, strict=True)))
 
 
-def _decoded(decoder: msgspec.json.Decoder[T], text: bytes, where: str, fix: str = FIX) -> tuple[T, dict[str, Any]]:
-    """Return the struct of a text; and all its keys, where there are others than the struct has, else {}.
-
-    An object that has only keys of its struct, each once, has as many quotation marks as the struct has when it is written again.
-    """
+def _decoded(decoder: msgspec.json.Decoder[T], text: str, where: str, fix: str = FIX) -> tuple[T, dict[str, Any]]:
+    """Return the struct of a text; and all its keys, where there are others than the struct has, else {}."""
     try:
         found = decoder.decode(text)
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -297,13 +311,19 @@ def _decoded(decoder: msgspec.json.Decoder[T], text: bytes, where: str, fix: str
         place, expected, what = in_words(error) if isinstance(error, msgspec.MsgspecError) else ("", "a list", str(error))
         where = where + (f".{place}" if place and "units[" in where else f": {place}" if place else "")
         raise FormatError(where, expected=expected, found=what, fix=fix) from None
-    same = _quotes(text) == _quotes(_encode(found)) and b"\\u0000" not in text
-    return found, {} if same else parsed(text, where, fix=FIX)
+    return found, {} if _is_all(text, found) else parsed(text, where, fix=FIX)
 
 
-def _quotes(text: bytes) -> int:
+def _is_all(text: str, found: Any) -> bool:
+    """Tell whether structs are all that a text says: objects that have only the keys of their structs, each once, have as many
+    quotation marks as these have when they are written again.
+    """
+    return _quotes(text) == _quotes(_encode(found).decode()) and not ("\\" in text and "\\u0000" in text)
+
+
+def _quotes(text: str) -> int:
     """Count the quotation marks that begin or end a string. (After an escaped backslash one too few, in both texts.)"""
-    return text.count(b'"') - (text.count(b'\\"') if b"\\" in text else 0)
+    return text.count('"') - (text.count('\\"') if "\\" in text else 0)
 
 
 def _others(keys: dict[str, Any], kind: type[msgspec.Struct]) -> str:

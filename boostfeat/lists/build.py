@@ -225,16 +225,23 @@ class Builder:
     def add_list(self, hyps: ListRecord) -> None:
         """Append hypotheses of one sentence in columns: as ``add`` for each, but a unit they share is looked at once."""
         self.sentence(hyps.sent, hyps.where)
-        n = len(hyps.texts)
-        number = np.array([self._number(unit, [], hyps.where, is_new=True) for unit in hyps.units], np.int32)
+        n, first = len(hyps.texts), len(self._unit_score)
         start = np.array([unit.src[0] if unit.src else -1 for unit in hyps.units], np.int32)
+        sides = [self._sides(unit, [], hyps.where) for unit in hyps.units]
+        for side in (0, 1, 2):
+            self._unit_text[side].extend(strings([own[0][side] for own in sides]))
+        for side in (0, 1):
+            self._unit_len[side].extend([own[1][side] for own in sides])
+        for unit in hyps.units:
+            self._unit_score.append(unit.score)
+            self._unit_rows.add(self._indices(unit.features), unit.features.values())
         for features in hyps.features or [{}] * n:
             self._extra.add(self._indices(features), features.values())
         self._hyp_counts[-1] += n
         self._text.extend(strings(hyps.texts))
         put_numbers(self._score, hyps.score)
         self._unit_counts.extend(np.diff(hyps.unit_ptr))
-        put_numbers(self._unit_idx, number[hyps.unit_idx])
+        put_numbers(self._unit_idx, first + hyps.unit_idx)
         put_numbers(self._src_start, start[hyps.unit_idx])
         put_numbers(self._tgt_start, hyps.tgt_start)
 
@@ -268,8 +275,8 @@ class Builder:
         put_numbers(self._src_start, hyps.src_start[units])
         put_numbers(self._tgt_start, hyps.tgt_start[units])
 
-    def _number(self, unit: UnitRecord, target: list[str], where: str, *, is_new: bool = False) -> int:
-        """Return the number of a unit; one that is new, or that the open list has not had, gets the next."""
+    def _sides(self, unit: UnitRecord, target: list[str], where: str) -> tuple[tuple[str, str, str], tuple[int, int]]:
+        """Return source, target and links of a unit, and the lengths of both sides."""
         source = self._source_words
         if source and unit.src and unit.src[1] > len(source):
             expected = f"a source span within the sentence's {counted(len(source), 'word')}"
@@ -279,15 +286,17 @@ class Builder:
         tgt = " ".join(target[slice(*unit.tgt)]) if unit.tgt_text is None and unit.tgt else unit.tgt_text or ""
         src_len = unit.src[1] - unit.src[0] if unit.src else -1
         tgt_len = unit.tgt[1] - unit.tgt[0] if unit.tgt else -1
-        number = n = len(self._unit_score)
-        if not is_new:
-            number = self._known.setdefault((src, tgt, unit.align, src_len, tgt_len, *unit.features.items()), n)
+        return (src, tgt, unit.align), (src_len, tgt_len)
+
+    def _number(self, unit: UnitRecord, target: list[str], where: str) -> int:
+        """Return the number of a unit; one that the open list has not had gets the next."""
+        (texts, sizes), n = self._sides(unit, target, where), len(self._unit_score)
+        number = self._known.setdefault((texts, sizes, *unit.features.items()), n)
         if number == n:
-            self._unit_text[0].append(src)
-            self._unit_text[1].append(tgt)
-            self._unit_text[2].append(unit.align)
-            self._unit_len[0].append(src_len)
-            self._unit_len[1].append(tgt_len)
+            for column, text in zip(self._unit_text, texts, strict=True):
+                column.append(text)
+            for lengths, length in zip(self._unit_len, sizes, strict=True):
+                lengths.append(length)
             self._unit_score.append(unit.score)
             self._unit_rows.add(self._indices(unit.features), unit.features.values())
         return number
