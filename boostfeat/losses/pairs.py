@@ -123,7 +123,7 @@ def _sample(  # type: ignore[no-untyped-def]
         if accepted > keep and not distinct:  # few are kept of many: the others need no order
             n_near[:] = 0
             for a in range(accepted):
-                n_near[min(np.int64(drawn_d[a] * _STEPS), _STEPS - 1)] += 1
+                n_near[min(int(drawn_d[a] * _STEPS), _STEPS - 1)] += 1
             step, more = _STEPS, 0
             while more < keep:
                 step -= 1
