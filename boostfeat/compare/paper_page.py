@@ -43,7 +43,7 @@ FEW_UNITS = (2, 8)  # of the hypothesis of Figure 1; fewer are better
 
 
 class FindingRecord(msgspec.Struct):
-    """What a paper finds, and what came of it here."""
+    """Findings of a paper, and what came of them here."""
 
     says: str
     paper: str
