@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cached_property
 from importlib.metadata import version
 from itertools import pairwise
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -24,7 +25,7 @@ from ..core.errors import InputError
 from ..core.printed_numbers import Precision
 from ..lists.feature_range import learnable
 from ..lists.merging import at_columns, stack
-from ..lists.nbest import NBest
+from ..lists.nbest import NBest, with_columns
 from ..lists.precision import KEY, precision_of, with_precision
 from ..lists.store import parts_of, read_store
 from ..losses.line_search import minimise_ray
@@ -134,6 +135,18 @@ class Source(NamedTuple):
         lists, start = stack([file.open() for file, _ in held]), held[0][1] - held[0][0].sentences
         lists = at_columns(lists, self.like.unit_names, self.like.extra_names, self.like.sparse_names)
         return replace(lists, meta=self.like.meta, quality=replace(lists.quality, unit=self.like.quality.unit)), start
+
+
+class Changed:
+    """A list that is sent to workers without the columns of a store that they open themselves."""
+
+    def __init__(self, source: Source, changed: dict[str, Any]) -> None:
+        self.source, self.changed = source, changed
+
+    @cached_property
+    def whole(self) -> NBest:
+        """The list, put together once on each worker."""
+        return with_columns(self.source.read()[0], self.changed)
 
 
 class WorkerData:
@@ -336,9 +349,9 @@ _SHARDS: dict[str, tuple[ThreadPoolExecutor, Any]] = {}  # of each run, with the
 _USED: dict[str, float] = {}  # when each was last called
 
 
-def opened(lists: Source | NBest | None, sentences: tuple[int, int] | None = None) -> Any:
+def opened(lists: Source | Changed | NBest | None, sentences: tuple[int, int] | None = None) -> Any:
     """Return lists as a worker has them: those of a store are opened, others were sent."""
-    return lists.open(sentences) if isinstance(lists, Source) else lists
+    return lists.open(sentences) if isinstance(lists, Source) else lists.whole if isinstance(lists, Changed) else lists
 
 
 def on_worker(function: Callable[..., T], *arguments: Any, **how: Any) -> T:

@@ -18,10 +18,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ..core.arrays import block_ptr
 from ..core.errors import InputError, counted
-from ..lists.nbest import NBest
+from ..lists.nbest import NBest, columns
 from ..tuners.linear import LinearPart
 from .block_range import BlockRange
-from .worker_data import Source, WorkerData, call, drop, free_port, hosts_of, load, on_worker, shares_of, versions
+from .worker_data import Changed, Source, WorkerData, call, drop, free_port, hosts_of, load, on_worker, shares_of, versions
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,6 +35,7 @@ _QUIET = {  # a local cluster looks at itself a hundred times a second, which co
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "5s",
+    "distributed.admin.large-graph-warning-threshold": "1TB",
 }
 _NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 _RESTART = 30.0  # seconds that workers get, at least, to start again in
@@ -76,7 +77,8 @@ def connected(
             **({} if dashboard else _NO_PAGES),
         }
         stack.enter_context(dask.config.set(settings))
-        if scheduler == "local":
+        is_local = scheduler == "local"
+        if is_local:
             n = workers or threads
             with _interrupts_held():
                 cluster = LocalCluster(
@@ -93,7 +95,8 @@ def connected(
                 scheduler = stack.enter_context(cluster)
                 stack.push(lambda kind, *_: _end_now(cluster) if kind else None)
         try:
-            client = Client(scheduler, timeout=timeout)
+            # of another cluster the scheduler alone may be in reach
+            client = Client(scheduler, timeout=timeout, direct_to_workers=is_local)
         except (OSError, ValueError, MemoryError) as error:  # the last: what another server says, taken for a length
             reason = "another server answers there" if isinstance(error, MemoryError) else str(error).partition("\n")[0][:120]
             raise InputError(
@@ -273,13 +276,22 @@ class Workers:
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
-    def handle(self, nbest: NBest) -> Source | Any:
-        """Return what a worker's function is given for a list: the store that it opens, or a list that is sent once."""
+    def handle(self, nbest: NBest, addresses: Sequence[str] = ()) -> Source | Any:
+        """Return what a worker's function is given for a list: the store that it opens, or a list that is sent.
+
+        It is sent once, to workers that a call of it may go to, and without what these open themselves.
+        """
         for known, handle in (*self._stores, *self._sent):
             if known is nbest:
                 return handle
-        bare = replace(nbest)  # without what it has computed
-        self._sent.append((nbest, self._awaited(self.client.scatter, bare, workers=list(self.members), hash=False)))
+        bare: Any = replace(nbest)  # without what it has computed
+        own = columns(nbest)
+        for store, source in self._stores:
+            theirs = columns(store)
+            if any(len(own[name]) and own[name] is theirs[name] for name in ("text", "unit_ptr")):
+                bare = Changed(source, {name: column for name, column in own.items() if column is not theirs[name]})
+        to = list(addresses or self.members)
+        self._sent.append((nbest, self._awaited(self.client.scatter, bare, workers=to, hash=False)))
         return self._sent[-1][1]
 
     def _stores_of(self, nbest: NBest) -> Source | None:
@@ -299,7 +311,8 @@ class Workers:
             try:
                 self._import()
                 left = [k for k in range(len(calls)) if k not in results]
-                futures = {self._submit(calls[k], list(self.members)): k for k in left}
+                some = list(self.members)[: len(left)]  # others need no list
+                futures = {self._submit(calls[k], some): k for k in left}
                 while futures:
                     for future in self._ended(futures):
                         results[futures.pop(future)] = self._result(future)
@@ -320,7 +333,7 @@ class Workers:
         self._imported = list(self.members)
 
     def _submit(self, call: tuple[Any, ...], addresses: list[str], **how: Any) -> Any:
-        function, *arguments = (self.handle(item) if isinstance(item, NBest) else item for item in call)
+        function, *arguments = (self.handle(item, addresses) if isinstance(item, NBest) else item for item in call)
         return self.client.submit(
             on_worker, function, *arguments, **how, workers=addresses, allow_other_workers=False, pure=False
         )

@@ -37,7 +37,7 @@ from boostfeat.core.errors import InputError
 from boostfeat.distributed.block_range import BlockRange
 from boostfeat.distributed.cluster import ClusterFits, SpreadEngine, WholeEngine, is_spread
 from boostfeat.distributed.cluster_tuning import tune_on
-from boostfeat.distributed.worker_data import Source, WorkerData
+from boostfeat.distributed.worker_data import Source, WorkerData, opened
 from boostfeat.distributed.workers import Workers
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize, template
 from boostfeat.features.compute import SentenceRun
@@ -460,6 +460,19 @@ def test_lists_that_are_sent_are_as_they_were(lists, client, fleet):
     _ = worded.global_features
     assert workers.results([(looked_at, worded)] * 2) == [(worded.differences(worded), True, False)] * 2
     assert workers.handle(worded) is workers.handle(worded)
+
+
+def test_a_list_with_more_features_is_sent_without_what_workers_open(lists, fleet):
+    """To no more workers than there are calls."""
+    few = featurize(lists[0], FeaturePlan.of("phrase_count", TEMPLATES))[0]
+    workers = fleet(3)
+    assert workers.results([(opened_from, few)]) == [(few.differences(few), ["unit_idx", "units.x"])]
+    assert len(workers.client.who_has([workers.handle(few)]).popitem()[1]) == 1
+
+
+def opened_from(lists):
+    nbest, sent = opened(lists), {name for name, column in lists.changed.items() if len(column)}
+    return nbest.differences(nbest), sorted(sent & {"unit_idx", "units.x", "text", "unit_ptr", "stats"})
 
 
 def looked_at(nbest):
