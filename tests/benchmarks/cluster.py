@@ -1,6 +1,6 @@
 """The Dask engine beside the plain run, end to end by command: 1, 2 and 4 workers, and what goes over the wire in a round.
 
-    python cluster.py [--sentences 8000 --hyps 500 --features 20 --rounds 100 --tries 1 --growth --into examples/sizing.md]
+    python cluster.py [--sentences 8000 --hyps 500 --features 20 --rounds 100 --tries 1 --into examples/sizing.md]
 
 One thread a process; reading the store is part of all. What a cluster costs before any work, measured by itself as a run of no
 rounds on a small store less the plain one, is shown beside and not taken off. On a busy machine wall times mean little; CPU
@@ -162,6 +162,12 @@ def report(cost: dict[str, Cost], start: dict[str, Cost], sizes: Any, megabytes:
     return "\n".join([*rows, "", told])
 
 
+def growth(costs: dict[int, dict[str, Cost]]) -> str:
+    """Say what two workers cost at several numbers of sentences."""
+    each = [f"{n:,}: {its['2 workers'].cpu:.1f} s, {its['2 workers'].cpu / its['plain'].cpu:.2f}" for n, its in costs.items()]
+    return f"CPU of two workers by sentences, in seconds and times that of plain: {'; '.join(each)}."
+
+
 def main() -> None:
     if sys.argv[1:2] == ["--count"]:
         count(sys.argv[2:])
@@ -170,7 +176,6 @@ def main() -> None:
     for name, value in {"sentences": 8000, "hyps": 500, "features": 20, "rounds": 100, "tries": 1}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--into", type=Path, help="a page whose block 'cluster' is written anew")
-    parser.add_argument("--growth", action="store_true", help="a quarter and half of the sentences as well")
     sizes = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         small, large = Path(folder, "small.nbest"), Path(folder, "large.nbest")
@@ -178,14 +183,13 @@ def main() -> None:
         for workers in (0, 2):  # compiles
             induce(small, Path(folder, "model.json"), rounds=2, workers=workers)
         start = measured(small, Path(folder), rounds=0, tries=1)
-        for part in (4, 2) if sizes.growth else ():
-            generate(large, Sizes(sentences=sizes.sentences // part, hyps=sizes.hyps, features=sizes.features), seed=0)
-            print(f"{sizes.sentences // part} sentences:", flush=True)
-            some = measured(large, Path(folder), rounds=sizes.rounds, tries=sizes.tries)
-            print(f"two workers take {some['2 workers'].cpu / some['plain'].cpu:.2f} x the CPU of none")
-        generate(large, Sizes(sentences=sizes.sentences, hyps=sizes.hyps, features=sizes.features), seed=0)
+        costs = {}
+        for part in (4, 2, 1):
+            n = sizes.sentences // part
+            generate(large, Sizes(sentences=n, hyps=sizes.hyps, features=sizes.features), seed=0)
+            print(f"{n} sentences:", flush=True)
+            costs[n] = cost = measured(large, Path(folder), rounds=sizes.rounds, tries=sizes.tries)
         megabytes = large.stat().st_size / (1 << 20)
-        cost = measured(large, Path(folder), rounds=sizes.rounds, tries=sizes.tries)
     plain, one, two, four = cost.values()
     for kind, its in start.items():
         before = start["plain"]
@@ -194,7 +198,7 @@ def main() -> None:
     print(f"four workers              {four.cpu / one.cpu:.2f} x the CPU of one")
     print(f"two workers               {two.cpu / plain.cpu:.2f} x the CPU of none (1.3 at most is wanted)")
     print(f"speed-up of two over one  {one.wall / two.wall:.2f} x by wall, at {two.cpu / one.cpu:.2f} x the CPU")
-    text = report(cost, start, sizes, megabytes)
+    text = f"{report(cost, start, sizes, megabytes)}\n\n{growth(costs)}"
     print(text)
     if sizes.into:
         put_block(sizes.into, "cluster", text)

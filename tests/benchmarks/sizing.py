@@ -23,7 +23,7 @@ def main() -> None:
     options = parser.parse_args()
     commands = {
         "growth": ["growth.py", "--svg", str(PAGE.with_suffix(".svg")), "--into", str(PAGE)],
-        "cluster": ["cluster.py", "--sentences", "4000", "--hyps", "200", "--rounds", "100", "--growth", "--into", str(PAGE)],
+        "cluster": ["cluster.py", "--sentences", "4000", "--hyps", "200", "--rounds", "100", "--into", str(PAGE)],
     }
     if options.quick:
         commands["growth"].append("--quick")

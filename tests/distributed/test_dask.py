@@ -331,7 +331,7 @@ def test_without_dask_one_line_names_the_extra(stores, boostfeat, tmp_path, monk
 
 
 @pytest.mark.parametrize(
-    ("change", "line"), [({"path": "/no/such/dev.nbest"}, "found no such file there"), ({"size": 7}, "expected 7 bytes")]
+    ("change", "line"), [({"path": "/no/such/dev.nbest"}, "found no such file"), ({"size": 7}, "expected 7 bytes")]
 )
 def test_a_store_that_workers_do_not_see(lists, stores, fleet, change, line):
     [file] = Source.of(stores[0], lists[0]).files
@@ -464,7 +464,7 @@ def test_lists_that_are_sent_are_as_they_were(lists, client, fleet):
 
 def test_a_list_with_more_features_is_sent_without_what_workers_open(lists, fleet):
     """To no more workers than there are calls."""
-    few = featurize(lists[0], FeaturePlan.of("phrase_count", TEMPLATES))[0]
+    few = featurize(lists[0], FeaturePlan.of("length", TEMPLATES))[0]
     workers = fleet(3)
     assert workers.results([(opened_from, few)]) == [(few.differences(few), ["unit_idx", "units.x"])]
     assert len(workers.client.who_has([workers.handle(few)]).popitem()[1]) == 1
