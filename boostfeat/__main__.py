@@ -6,6 +6,8 @@ import resource
 import signal
 import sys
 
+from .core import processes
+
 OBJECTS = 20_000  # new ones after which Python looks for circles: while modules and models are read there are none
 ADDRESS_SPACE = 1000  # MB: less, and OpenBLAS prints lines of its own, ends the program or asks for ever while it is loaded
 
@@ -14,6 +16,8 @@ def main() -> None:
     os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # sums of theirs come in any order
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # on busy cores, threads that wait for each other cost more than trees
     gc.set_threshold(OBJECTS)
+    if sys.platform == "linux":
+        processes.START = "fork"
     if not {"-h", "--help", "--version"} & set(sys.argv):
         _ask_for_room()
     interrupt = signal.getsignal(signal.SIGINT)

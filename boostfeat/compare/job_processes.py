@@ -9,15 +9,17 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from typing import Any, NamedTuple, Protocol
 
+from ..core import processes
 from ..core.errors import InputError
 from ..core.processes import forget_peak, peak_mb
 
-START = "spawn"  # a fork would share, and count, the caller's memory
+STOPS = (signal.SIGINT, signal.SIGTERM)
 PATIENCE = 5.0  # seconds that a child gets to tidy up in, when it is told to end
 
 
@@ -54,9 +56,12 @@ class JobProcesses:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for worker, _ in self._busy.values():
+        busy = [worker for worker, _ in self._busy.values()]
+        for worker in busy:
             worker.process.terminate()
-        for worker in (*(worker for worker, _ in self._busy.values()), *self._idle):
+        for worker in (*busy, *self._idle):
+            worker.end()
+        for worker in (*busy, *self._idle):
             worker.close()
 
     def run(self, jobs: Jobs, *, report: Callable[[str], None]) -> None:
@@ -81,10 +86,14 @@ class Worker:
     """A process that makes one call after another, and ends with this one, however that ends."""
 
     def __init__(self) -> None:
-        context: Any = multiprocessing.get_context(START)
+        context: Any = multiprocessing.get_context(processes.START)
         self.pipe, there = context.Pipe()
         self.process = context.Process(target=_serve, args=(there,), daemon=True)
-        self.process.start()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until the process has its own handlers
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # forks have none of our threads: they show progress, no more
+            self.process.start()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         there.close()  # the worker's end is now its own: when it dies, the pipe ends
 
     def start(self, function: Callable[..., Any], *args: Any) -> None:
@@ -111,9 +120,12 @@ class Worker:
         result: tuple[Any, float] = value
         return result
 
-    def close(self) -> None:
+    def end(self) -> None:
+        """Ask the process to end, which takes a moment where it holds much."""
         with contextlib.suppress(OSError):
             self.pipe.send(None)
+
+    def close(self) -> None:
         self.process.join(PATIENCE)
         if self.process.exitcode is None:
             self.process.kill()
@@ -126,6 +138,7 @@ def _serve(pipe: Any) -> None:
     """Do what comes, until nobody sends any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group: the caller ends us
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # unwinds, so that temporary files go
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError):
         while (call := pipe.recv()) is not None:

@@ -9,6 +9,10 @@ import resource
 import sys
 import time
 
+# How worker processes start. A fork is ready at once, but hangs where threads of this process hold locks or LightGBM has used
+# some, and its memory counts that of this process: only our command line knows that it has done nothing yet
+START = "spawn"
+
 
 def usable_cores() -> int:
     """Return how many cores this process may use: more threads do not help, and far more bring libraries down."""

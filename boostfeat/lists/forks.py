@@ -81,6 +81,7 @@ def _fork(work: Callable[[], Any]) -> tuple[int, Connection]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return pid, ours
     with contextlib.suppress(BaseException):
+        ours.close()  # else it would wait for ever for a reader that was killed
         on_progress.set(None)  # whoever started it shows its own
         try:
             answer = work()

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from boostfeat.compare import job_processes
 from boostfeat.compare.job_processes import Job, JobProcesses
+from boostfeat.core import processes
 from boostfeat.core.errors import InputError
 from boostfeat.core.processes import peak_mb, usable_cores
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:.*fork.*:Dep
 @pytest.fixture(autouse=True)
 def _quick_start(monkeypatch):
     """A fork starts at once; what is tested is the same."""
-    monkeypatch.setattr(job_processes, "START", "fork")
+    monkeypatch.setattr(processes, "START", "fork")
 
 
 def square(x: int, *, report: Callable[[str], None]) -> int:
@@ -64,8 +64,13 @@ def run(calls: Calls, size: int = 1, report: Callable[[str], None] = print) -> C
     with JobProcesses(size) as workers:
         workers.run(calls, report=report)
         workers.run(calls, report=report)  # nothing is left
-    assert not [child for child in multiprocessing.active_children() if child.name.startswith("SpawnProcess-")]  # not Dask's
+    assert not running()
     return calls
+
+
+def running() -> list[object]:
+    """Workers, and not Dask's processes."""
+    return [child for child in multiprocessing.active_children() if child.name.startswith("ForkProcess-")]
 
 
 def process(*, report: Callable[[str], None]) -> int:
@@ -115,7 +120,7 @@ def test_an_interrupted_caller_ends_its_children():
     with pytest.raises(KeyboardInterrupt):
         run(Calls(square, (500,), (500,)), 2, interrupt)
     assert time.monotonic() - began < 4.9  # not the ten seconds that they would take
-    assert not [child for child in multiprocessing.active_children() if child.name.startswith("SpawnProcess-")]  # not Dask's
+    assert not running()
 
 
 def test_memory_is_in_megabytes():

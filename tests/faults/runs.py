@@ -116,9 +116,9 @@ def import_all() -> None:
     """All modules, which a run would import one by one. Nothing that leaves threads may run here: forks have none."""
     import boostfeat
     from boostfeat.cli import installation_commands as demo
-    from boostfeat.compare import job_processes
+    from boostfeat.core import processes
 
-    job_processes.START = "fork"  # workers of compare: as warm as their parent
+    processes.START = "fork"  # workers of compare: as warm as their parent
     few = " --systems decoder,base/boost-local --rounds 3 --trials 9 --search none"
     jobs = (job.replace("--size 30", "--size 2") for job in demo.JOBS)
     demo.JOBS = tuple(job + few if job.startswith("compare") else job for job in jobs)

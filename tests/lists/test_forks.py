@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import time
 from multiprocessing import Pipe, get_context
 
@@ -63,3 +66,23 @@ def test_jobs_of_compare_and_workers_of_dask_fork_too():
     assert ours.poll(30)
     assert ours.recv() == [0, 1, 2, 3]
     job.join()
+
+
+def test_a_fork_ends_when_nobody_is_left_to_read_its_result():
+    """A process that is killed could not end its forks: their output, which is also theirs, would stay open for ever."""
+    program = """
+import os, signal, time
+from boostfeat.lists.forks import in_forks
+caller = os.getpid()
+
+def task(k):
+    if os.getpid() == caller:
+        time.sleep(0.2)  # until the other is taken
+        os.kill(caller, signal.SIGKILL)
+    time.sleep(0.4)
+    return bytes(1 << 20)  # more than a pipe holds
+
+in_forks(task, range(2), 2)
+"""
+    killed = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL
