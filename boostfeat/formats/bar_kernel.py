@@ -474,7 +474,7 @@ def find_repeats(counts, idx, n_names, odd):  # type: ignore[no-untyped-def]
 
 # Distinct units of a block in order of their first use, found by a hash of what tells them apart. parts[BEGIN, u] to
 # parts[END, u] are the target words of unit u, likewise its source words and its links; lengths are in words.
-UnitTable = namedtuple("UnitTable", "table hash parts score")
+UnitTable = namedtuple("UnitTable", "table parts score")
 BEGIN, END, SRC, SRC_END, LINKS, LINKS_END, N_SRC, N_TGT, START, FEATURES, FEATURES_END, SENT = range(12)
 
 # Source sentences: token t of sentence s is text[start[t]:end[t]] for t in ptr[s]:ptr[s + 1].
@@ -485,18 +485,7 @@ def room_for_units(room: Room, most: int) -> UnitTable:
     """Place for so many units."""
     table, parts = room.array("units", 1 << max(14, (2 * most - 1).bit_length()), np.int32), room.array("parts", 12 * most)
     table[:] = -1
-    hashes, score = room.array("hash", most, np.uint64), room.array("unit score", most, np.float64)
-    return UnitTable(table, hashes, parts.reshape(12, most), score)
-
-
-@kernel
-def find_unit(table, hashes, h, slot):  # type: ignore[no-untyped-def]
-    """The first slot from this one on that is free, or of a unit with this hash."""
-    mask = np.uint64(len(table) - 1)
-    slot &= mask
-    while table[slot] >= 0 and hashes[table[slot]] != h:
-        slot = (slot + _1) & mask
-    return slot
+    return UnitTable(table, parts.reshape(12, most), room.array("unit score", most, np.float64))
 
 
 @kernel
@@ -567,7 +556,7 @@ def read_blocks(  # type: ignore[no-untyped-def]
     and of units.
     """
     # tuples of arrays are slow to pass on: numba counts references to each of them
-    table, hashes, parts, score = units.table, units.hash, units.parts, units.score
+    table, parts, score, mask = units.table, units.parts, units.score, np.uint64(len(units.table) - 1)
     src_ptr, word_start, word_end = source.ptr, source.start, source.end
     text_ptr[0], n_occ, n_distinct, has_source = 0, 0, 0, len(word_start) > 0
     for r in range(len(sent)):
@@ -581,14 +570,13 @@ def read_blocks(  # type: ignore[no-untyped-def]
             phrase, phrase_end, block_end = skip_blanks(buf, i, bars[k]), bars[k], bars[k + 1]
             size, word_at = block_end - phrase, at + 1 if n_tokens else at
             stop, n_tgt = put_words(buf, phrase, phrase_end, text, word_at)
-            h = hash_bytes(buf, phrase, block_end, np.uint64(sent[r] if has_source else 0))
-            slot = find_unit(table, hashes, h, h)
+            slot = hash_bytes(buf, phrase, block_end, np.uint64(sent[r] if has_source else 0)) & mask
             while table[slot] >= 0:
                 u = table[slot]
                 fits = parts[FEATURES_END, u] - parts[BEGIN, u] == size and (parts[SENT, u] == sent[r] or not has_source)
                 if fits and same_bytes(buf, parts[BEGIN, u], buf, phrase, size):
                     break
-                slot = find_unit(table, hashes, h, slot + _1)
+                slot = (slot + _1) & mask
             u = np.int64(table[slot])
             if u < 0:
                 u = np.int64(n_distinct)
@@ -603,7 +591,7 @@ def read_blocks(  # type: ignore[no-untyped-def]
                 parts[BEGIN, u], parts[END, u], parts[SRC, u], parts[SRC_END, u] = phrase, phrase_end, src, src_end
                 parts[LINKS, u], parts[LINKS_END, u], parts[N_SRC, u], parts[N_TGT, u] = links, links_end, n_src, n_tgt
                 parts[START, u], parts[FEATURES, u], parts[FEATURES_END, u], parts[SENT, u] = first, features, block_end, sent[r]
-                table[slot], hashes[u], score[u] = u, h, total
+                table[slot], score[u] = u, total
                 n_distinct += 1
             if n_tokens and n_tgt:
                 text[at] = 32
@@ -766,7 +754,7 @@ def read_units(  # type: ignore[no-untyped-def]
     most = most // 2 + 2
     starts, unit_at = np.empty(most + 1, np.int64), np.empty(most, np.int64)
     spans, points = np.empty((most, 4), np.int64), np.empty((most, 3), np.int64)
-    table, hashes, parts, score = units.table, units.hash, units.parts, units.score
+    table, parts, score, mask = units.table, units.parts, units.score, np.uint64(len(units.table) - 1)
     src_text, src_ptr, word_start, word_end = source.text, source.ptr, source.start, source.end
     n_occ, n_distinct, links_at = 0, 0, np.int64(0)
     for r in range(len(sent)):
@@ -802,8 +790,7 @@ def read_units(  # type: ignore[no-untyped-def]
             links_end = _put_links(points, n_points, i, links, links_at)
             begin, end = (starts[tgt], starts[tgt_end] - 1) if n_tgt > 0 else (np.int64(0), np.int64(0))
             h = hash_bytes(text, begin, end, np.uint64(n_src))
-            h = hash_bytes(src_text, src, src_end, hash_bytes(links, links_at, links_end, h))
-            slot = find_unit(table, hashes, h, h)
+            slot = hash_bytes(src_text, src, src_end, hash_bytes(links, links_at, links_end, h)) & mask
             while table[slot] >= 0:
                 u = table[slot]
                 fits = parts[N_SRC, u] == n_src and parts[N_TGT, u] == n_tgt
@@ -811,12 +798,12 @@ def read_units(  # type: ignore[no-untyped-def]
                 fits = fits and _are_same(links, parts[LINKS, u], parts[LINKS_END, u], links, links_at, links_end)
                 if fits and _are_same(text, parts[BEGIN, u], parts[END, u], text, begin, end):
                     break
-                slot = find_unit(table, hashes, h, slot + _1)
+                slot = (slot + _1) & mask
             if table[slot] < 0:
                 u = n_distinct
                 parts[BEGIN, u], parts[END, u], parts[SRC, u], parts[SRC_END, u] = begin, end, src, src_end
                 parts[LINKS, u], parts[LINKS_END, u], parts[N_SRC, u], parts[N_TGT, u] = links_at, links_end, n_src, n_tgt
-                table[slot], hashes[u], score[u] = u, h, np.nan
+                table[slot], score[u] = u, np.nan
                 links_at = links_end
                 n_distinct += 1
             unit[n_occ + i], src_start[n_occ + i], tgt_start[n_occ + i] = table[slot], first, tgt

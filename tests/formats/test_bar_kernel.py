@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boostfeat.core.text import split_words
-from boostfeat.formats.bar_kernel import hash_bytes, put_bytes, put_words, read_number, same_bytes
+from boostfeat.formats.bar_kernel import find_marks, hash_bytes, put_bytes, put_words, read_number, same_bytes
 
 pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:overflow encountered")]  # of hashes, run as Python
 
@@ -116,3 +116,15 @@ def test_numbers_that_kernels_know(text):
                                   "1e101", "9007199254740993", "9223372036854775807", "1e23", "1e-101", "1e400", "1e-99999999999"])  # fmt: skip
 def test_numbers_that_are_left_to_python(text):
     assert read_number(raw(text), 0, len(text))[1] == -1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from([b"|", b"\n", b"\x00", b"\x7f", b"\x80", b"\xff", b"abcdefghi", b"{", b"\x0b"]), max_size=12))
+def test_marks_are_found_where_they_are(parts):
+    """Bytes beside those of marks, and any number of them behind a whole word of eight."""
+    data = b"".join(parts)
+    ends, bars = np.zeros((2, len(data) + 1), np.int64)
+    n_ends, n_bars, is_ascii, has_nul = find_marks(np.frombuffer(data or b"x", np.uint8)[: len(data)].copy(), ends, bars)
+    assert ends[:n_ends].tolist() == [i for i, byte in enumerate(data) if byte == 10]
+    assert bars[:n_bars].tolist() == [i for i, byte in enumerate(data) if byte == 124]
+    assert (is_ascii, has_nul) == (data.isascii(), 0 in data)
