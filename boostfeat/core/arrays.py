@@ -176,10 +176,7 @@ def in_threads(task: Callable[[Any], Any], items: Sequence[Any], threads: int) -
     """Results of the task in the order of the items."""
     if threads == 1 or len(items) < 2:
         return [task(item) for item in items]
-    if current_thread().name.startswith(_POOL):  # a task of a task: waiting for a thread of its own pool it might wait for ever
-        with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(task, items))
-    return list(_pool(threads).map(task, items))
+    return list(_pool(threads, current_thread().name).map(task, items))
 
 
 def in_order(work: Callable[[T], U], items: Iterable[T], *, threads: int, ahead: int = 4) -> Iterator[U]:
@@ -204,22 +201,23 @@ def in_order(work: Callable[[T], U], items: Iterable[T], *, threads: int, ahead:
 def in_ranges(task: Callable[[slice], T], n: int, threads: int) -> list[T]:
     """Results of the task on 0:n cut into a range for each thread, in their order. Who asks does the first range itself."""
     first, *others = (slice(n * k // threads, n * (k + 1) // threads) for k in range(threads))
-    if not others or current_thread().name.startswith(_POOL):
-        return in_threads(task, [first, *others], threads)
-    futures = [_pool(threads).submit(task, some) for some in others]
+    if not others:
+        return [task(first)]
+    pool = _pool(threads, current_thread().name)
+    futures = [pool.submit(task, some) for some in others]
     try:
         return [task(first), *(future.result() for future in futures)]
     finally:
         wait(futures)
 
 
-_POOL = "boostfeat"
-
-
 @lru_cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    """Kept: starting threads takes longer than many a task of a boosting round."""
-    return ThreadPoolExecutor(threads, _POOL)
+def _pool(threads: int, owner: str) -> ThreadPoolExecutor:
+    """Return threads that are kept: to start them takes longer than many a task of a boosting round.
+
+    Each thread that asks has its own: a task of a task that waits for a thread of its own pool might wait for ever.
+    """
+    return ThreadPoolExecutor(threads, f"boostfeat, {owner}")
 
 
 if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads

@@ -22,11 +22,10 @@ from ..core.files import read_lines
 from ..core.text import normal
 from ..lists.build import ReadOptions
 from ..lists.joining import with_features
-from ..lists.mbr import expected_gains
+from ..lists.mbr import expected_under
 from ..lists.nbest import NBest
 from ..lists.tables import read_numbers
 from ..lists.tokens import TokenBuilder, TokenHyp
-from ..lists.words import words_of
 from .fields import is_number, number
 
 _COUNT = re.compile(r"NC=([0-9]{1,9})")
@@ -169,7 +168,7 @@ def _features(nbest: NBest, names: Sequence[str], *, threads: int) -> dict[str, 
     """Columns [H] of which system it is and how much systems agree, each list being one hypothesis of each."""
     n, k = len(nbest), len(names)
     which = np.tile(np.eye(k), (n, 1))
-    gains = expected_gains(nbest.hyp_ptr, words_of(nbest.text), which, threads=threads)
+    gains = expected_under(nbest, which, threads=threads)
     gains[which == 1] = 0.0  # against itself
     texts = nbest.text.to_pylist()
     same = [Counter(texts[s * k : (s + 1) * k]) for s in range(n)]

@@ -23,8 +23,7 @@ from .nbest import NBest
 from .words import Words, words_of
 
 LONGEST = 20_000  # hypotheses of a list: 200 million pairs take minutes
-_PARTS = 8  # of the sentences a thread: the work of a list grows with the square of its length
-_RUN = 256  # sentences whose words are known at a time
+_RUN = 64  # sentences whose words are known at a time: those of all take several times the memory of the texts
 _PAIRS, _QUADS, _NIBBLES = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
 _BYTES = np.uint64(0x0101010101010101)
 
@@ -75,10 +74,10 @@ def _bit_sets(token_ptr, keys, n_keys, first, last):  # type: ignore[no-untyped-
 
 
 @kernel(error_model="numpy")
-def _expected_gains(hyp_ptr, token_ptr, tokens, p, totals, from_list, to_list, out):  # type: ignore[no-untyped-def]
-    """IN p[H, C], totals[length]; OUT out[H, C] += Σ_h' p[h', c] BLEU+1(h, h') for lists from_list:to_list."""
+def _expected_gains(hyp_ptr, token_ptr, tokens, p, totals, out):  # type: ignore[no-untyped-def]
+    """IN p[H, C], totals[length]; OUT out[H, C] += Σ_h' p[h', c] BLEU+1(h, h')."""
     penalty = np.empty(len(totals))
-    for s in range(from_list, to_list):
+    for s in range(len(hyp_ptr) - 1):
         first, last = hyp_ptr[s], hyp_ptr[s + 1]
         if first == last:
             continue
@@ -129,17 +128,11 @@ def _check_longest(hyp_ptr: I64) -> None:
         )
 
 
-def expected_gains(hyp_ptr: I64, words: Words, p: F64, *, threads: int = 1) -> F64:
-    """[H, C] expected BLEU+1 of every hypothesis under each of C posteriors p [H, C]. Does not depend on the threads."""
+def expected_gains(hyp_ptr: I64, words: Words, p: F64) -> F64:
+    """[H, C] expected BLEU+1 of every hypothesis under each of C posteriors p [H, C]."""
     _check_longest(hyp_ptr)
-    out = np.zeros(p.shape)
-    totals, p = _smoothed_totals(int(words.counts.max(initial=0))), np.ascontiguousarray(p)
-
-    def work(some: slice) -> None:
-        _expected_gains(hyp_ptr, words.ptr, words.ids, p, totals, some.start, some.stop, out)
-
-    n, parts = len(hyp_ptr) - 1, _PARTS * threads
-    in_threads(work, [slice(n * k // parts, n * (k + 1) // parts) for k in range(parts)], threads)
+    out, totals = np.zeros(p.shape), _smoothed_totals(int(words.counts.max(initial=0)))
+    _expected_gains(hyp_ptr, words.ptr, words.ids, np.ascontiguousarray(p), totals, out)
     return out
 
 
@@ -155,10 +148,14 @@ def expected_under(nbest: NBest, p: F64, *, gain: str = "bleu", threads: int = 1
     _check_longest(nbest.hyp_ptr)
     if isinstance(metric, Bleu | SentenceBleu):
         out = np.zeros(p.shape)
-        for a in range(0, len(nbest), _RUN):  # the words of all texts take several times the memory of the texts
+        text = nbest.text
+
+        def gains_of_run(a: int) -> None:
             ptr = nbest.hyp_ptr[a : a + _RUN + 1]
             hyps = slice(int(ptr[0]), int(ptr[-1]))
-            out[hyps] = expected_gains(ptr - ptr[0], words_of(nbest.text[hyps]), p[hyps], threads=threads)
+            out[hyps] = expected_gains(ptr - ptr[0], words_of(text[hyps]), p[hyps])
+
+        in_threads(gains_of_run, range(0, len(nbest), _RUN), threads)
         return out
     if not isinstance(metric, TextMetric):
         raise InputError(

@@ -107,7 +107,7 @@ class Trials:
             return self.cluster.results(self, task, what, steps)
         done, lock, ended, threads = count(1), Lock(), Event(), threads or self.threads
         n = len(self) + (beside is not None)
-        last_ones = n % threads  # that are fewer than the threads, and share them
+        last_ones = len(self) % threads  # that are fewer than the threads, and share them: what is beside them is soon done
 
         def step() -> None:
             if ended.is_set():
@@ -117,7 +117,7 @@ class Trials:
                     self.tell(what, next(done), len(self) * steps)
 
         def run(k: int) -> T | None:
-            share = threads // last_ones if k >= n - last_ones else 1
+            share = threads // last_ones if len(self) - last_ones <= k < len(self) else 1
             trial = self.trial(k, threads=share, step=step) if k < len(self) else None
             result = task(trial) if trial else beside and beside(share)
             give_back()
