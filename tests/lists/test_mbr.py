@@ -69,7 +69,12 @@ def test_every_pair_as_sacrebleu_counts_it(lists):
     for a, b in pairwise(ptr):
         np.testing.assert_allclose(found[a:b, 0], naive_gains(texts[a:b], p[a:b]), rtol=1e-12, atol=1e-15)
         np.testing.assert_allclose(found[a:b, 1], naive_gains(texts[a:b], np.ones(b - a)), rtol=1e-12, atol=1e-15)
-    np.testing.assert_array_equal(found, expected_gains(ptr, words, np.stack([p, np.ones(len(p))], axis=1), threads=3))
+
+
+def test_threads_do_not_change_expected_gains():
+    nbest = synthetic_nbest(SyntheticOptions(sentences=200, hyps=5))
+    one, three = (mbr_gains(nbest, np.arange(nbest.n_hyps) * 1e-3, (1.0, 2.0), threads=threads) for threads in (1, 3))
+    np.testing.assert_array_equal(one, three)
 
 
 def test_keys_are_ngrams_with_their_repetitions():
