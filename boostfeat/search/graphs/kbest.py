@@ -178,6 +178,36 @@ def _add_candidate(shape, records, links, heap, edge, edge_score, parts, step): 
 
 
 @kernel
+def _add_first(shape, scores, back, records, links, heap, node):  # type: ignore[no-untyped-def]
+    """Add the first candidates of a node: the best derivations of its edges but for that of the very best."""
+    for e in range(shape.head_ptr[node], shape.head_ptr[node + 1]):
+        tails = shape.tails[shape.tail_ptr[e] : shape.tail_ptr[e + 1]].astype(np.int64)
+        alive = e != back[node]
+        for t in tails:
+            alive &= back[t] >= 0
+        if alive:
+            _add_candidate(shape, records, links, heap, e, scores[e], tails, -1)
+
+
+@kernel
+def _add_link(links, last, node, c):  # type: ignore[no-untyped-def]
+    """Put a record at the end of its node's list."""
+    d = last[node]
+    links.after[d], links.after[c], links.rank[c] = c, -1, links.rank[d] + 1
+    last[node] = c
+
+
+@kernel
+def _last_step(records, links, c):  # type: ignore[no-untyped-def]
+    """The last part of a record that is not its tail's best, else the first: where its neighbours begin."""
+    step = 0
+    for i in range(records.part_ptr[c + 1] - records.part_ptr[c]):
+        if links.rank[records.parts[records.part_ptr[c] + i]] > 0:
+            step = i
+    return step
+
+
+@kernel
 def find_kbest(shape, scores, goal, k, limit):  # type: ignore[no-untyped-def]
     """Lazy k-best [HC05, algorithm 3]: the columns of Derivations of the goal's list, which has at most k.
 
@@ -210,16 +240,10 @@ def find_kbest(shape, scores, goal, k, limit):  # type: ignore[no-untyped-def]
         stack = [goal]
         while stack:
             node = stack[-1]
-            if examined[node] == 0:  # the first visit: the best derivations of its other edges are candidates
+            if examined[node] == 0:
                 examined[node] = 1
                 seen.add((node, links.hash[node]))
-                for e in range(shape.head_ptr[node], shape.head_ptr[node + 1]):
-                    tails = shape.tails[shape.tail_ptr[e] : shape.tail_ptr[e + 1]].astype(np.int64)
-                    alive = e != back[node]
-                    for t in tails:
-                        alive &= back[t] >= 0
-                    if alive:
-                        _add_candidate(shape, records, links, heaps[node], e, scores[e], tails, -1)
+                _add_first(shape, scores, back, records, links, heaps[node], node)
             d = taken[node]
             e = records.edge[d]
             waits = False
@@ -241,18 +265,13 @@ def find_kbest(shape, scores, goal, k, limit):  # type: ignore[no-untyped-def]
                 stack.pop()
                 continue
             c = heappop(heaps[node])[3]
-            taken[node], step[node] = c, 0
+            taken[node], step[node] = c, _last_step(records, links, c)
             examined[node] += 1
-            for i in range(records.part_ptr[c + 1] - records.part_ptr[c]):
-                if links.rank[records.parts[records.part_ptr[c] + i]] > 0:
-                    step[node] = i
             if limit:
                 if (node, links.hash[c]) in seen:
                     continue
                 seen.add((node, links.hash[c]))
-            d = last[node]
-            links.after[d], links.after[c], links.rank[c] = c, -1, links.rank[d] + 1
-            last[node] = c
+            _add_link(links, last, node, c)
             stack.pop()
         if not is_done[goal]:
             found.append(last[goal])
