@@ -72,7 +72,8 @@ def cost(words: list[str], folder: Path, env: dict[str, str] | None = None) -> C
     started = time.perf_counter()
     with open(folder / "log", "wb") as log:
         to_log = [(os.POSIX_SPAWN_DUP2, log.fileno(), n) for n in (1, 2)]
-        pid = os.posix_spawn(words[0], words, {**os.environ, **(env or {})}, file_actions=to_log)
+        keep = {"PYTHONDONTWRITEBYTECODE": ""}  # modules are compiled once, as where a package is installed
+        pid = os.posix_spawn(words[0], words, {**os.environ, **keep, **(env or {})}, file_actions=to_log)
         _, status, usage = os.wait4(pid, 0)
     if status:
         raise SystemExit(f"{' '.join(words)}: it failed:\n{(folder / 'log').read_text()}")
