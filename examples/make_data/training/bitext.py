@@ -8,13 +8,27 @@ from pathlib import Path
 
 import numpy as np
 
+from boostfeat.core.arrays import I64, offsets, owners
 from boostfeat.core.errors import FormatError, InputError, clip, counted
 from boostfeat.core.files import read_lines
 from boostfeat.core.text import normal, split_words
 from boostfeat.lists.nbest import strings
-from boostfeat.lists.words import Links, Words, parse_alignments, words_of
+from boostfeat.lists.words import Words, checked_links, words_of
 
 RESERVED = {"<s>", "</s>", "<unk>", "NULL"}  # words of language models and lexicons
+
+
+@dataclass(frozen=True)
+class Links:
+    """Word alignments of sentences: each link joins a source position with a target position."""
+
+    ptr: I64  # [S+1]
+    src: I64  # [links]
+    tgt: I64
+
+    @property
+    def owner(self) -> I64:
+        return owners(self.ptr)
 
 
 @dataclass(frozen=True)
@@ -32,7 +46,9 @@ class Bitext:
 def make_bitext(source: Sequence[str], target: Sequence[str], alignments: Sequence[str]) -> Bitext:
     """From lines of text and alignments like '0-0 1-2'."""
     src, tgt = (words_of(strings([normal(line) for line in lines])) for lines in (source, target))
-    links = parse_alignments(strings(alignments))
+    parsed = [np.array(checked_links(line), np.int64).reshape(-1, 2) for line in alignments]
+    joined = np.concatenate([np.zeros((0, 2), np.int64), *parsed])
+    links = Links(offsets(np.array([len(pairs) for pairs in parsed], np.int64)), joined[:, 0], joined[:, 1])
     if not len(src) == len(tgt) == len(links.ptr) - 1:
         raise InputError(
             f"bitext: expected as many sources, targets and alignments, found {len(src)}, {len(tgt)} and {len(links.ptr) - 1}; "

@@ -18,7 +18,7 @@ import numpy as np
 from boostfeat.core.arrays import F64, I64
 from boostfeat.core.text import split_words
 from boostfeat.lists.nbest import strings
-from boostfeat.lists.words import tokenise
+from boostfeat.lists.words import words_of
 
 BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 FALLBACK = (0.5, 1.0, 1.5)  # discounts where the text is too small to estimate them
@@ -43,9 +43,7 @@ class NGrams:
 
 def estimate(lines: Sequence[str], *, order: int = 3) -> NGrams:
     """A model of the lines' words. Deviation: n-grams are never pruned; UNKNOWN gets what the unigrams' discounts leave to it."""
-    (text,) = tokenise(
-        strings([" ".join([BEGIN, END, UNKNOWN]), *(" ".join([BEGIN, *split_words(line), END]) for line in lines)])
-    )
+    text = words_of(strings([" ".join([BEGIN, END, UNKNOWN]), *(" ".join([BEGIN, *split_words(line), END]) for line in lines)]))
     word, place = text.ids[3:], (np.arange(len(text.ids)) - text.ptr[text.owner])[3:]
     names = text.names.to_pylist()
     grams = [_Grams.unigrams(word, len(names))]
