@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from math import exp, log
-from operator import not_
+from operator import itemgetter, not_
 from typing import Any, NamedTuple
 from warnings import warn
 from zlib import crc32
@@ -241,11 +241,12 @@ class PlainModel:
     def _add_units(self, template: PlainTemplate, hyps: Sequence[Hypothesis]) -> None:
         """Add the features of a template of units, which is called once for equal arguments."""
         keys = [name for name in template.arguments if name != "sentence" and name not in self.shared]
+        plain = None if set(VALUES) & set(keys) or not keys else itemgetter(*keys)
         memo: dict[Hashable, tuple[float, dict[str, float]]] = {}
         for hyp in hyps:
             for unit in hyp.units:
                 values = unit.arguments
-                key = tuple([id(values[name]) if name in VALUES else values[name] for name in keys])
+                key = plain(values) if plain else tuple([id(values[name]) if name in VALUES else values[name] for name in keys])
                 found = memo.get(key)
                 if found is None:
                     found = memo[key] = self._weighed(template, template.call(*[values[name] for name in template.arguments]))
@@ -283,7 +284,8 @@ class PlainModel:
 
     def _add(self, row: Unit | Hypothesis, found: tuple[float, dict[str, float]]) -> None:
         row.score += found[0]
-        row.tested.update(found[1])
+        if found[1]:
+            row.tested.update(found[1])
 
     def _total(self, hyp: Hypothesis) -> float:
         """Add up a hypothesis: its own features, its units, and trees."""
@@ -453,9 +455,10 @@ def check_keys(given: Any, known: Sequence[str], where: str) -> None:
 
 
 def check_numbers(given: Mapping[str, Any], where: str) -> None:
-    for name, value in (given.get("features") or {}).items():
-        if not is_finite(value):
-            raise CandidateError(f"{where}: feature {name!r:.60}: expected a finite number, found {value!r:.60}")
+    features = given.get("features") or {}
+    if not all(map(is_finite, features.values())):
+        name, value = next((name, value) for name, value in features.items() if not is_finite(value))
+        raise CandidateError(f"{where}: feature {name!r:.60}: expected a finite number, found {value!r:.60}")
     score = given.get("score")
     if score is not None and score == score and not is_finite(score):
         raise CandidateError(f"{where}.score: expected a finite number, found {score!r:.60}")
@@ -463,6 +466,8 @@ def check_numbers(given: Mapping[str, Any], where: str) -> None:
 
 def is_finite(value: Any) -> bool:
     """Tell whether a value is a finite number, of Python or of numpy."""
+    if type(value) is float:
+        return -LARGEST <= value <= LARGEST
     try:
         return not isinstance(value, bool | str) and abs(float(value)) <= LARGEST
     except (TypeError, ValueError, OverflowError):
