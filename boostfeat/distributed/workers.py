@@ -61,6 +61,7 @@ def connected(
     try:
         import dask
         from distributed import Client, LocalCluster
+        from distributed.utils import get_mp_context
 
         import_module("cryptography")  # what Dask makes the key with
     except ImportError as error:
@@ -73,6 +74,7 @@ def connected(
             "distributed.comm.timeouts.tcp": _BUSY,
             "distributed.deploy.lost-worker-timeout": 600,
             "distributed.nanny.pre-spawn-environ": _ENVIRONMENT,
+            "distributed.worker.multiprocessing-method": "forkserver",  # of a process that has imported their code once
             **_QUIET,
             **({} if dashboard else _NO_PAGES),
         }
@@ -80,6 +82,7 @@ def connected(
         is_local = scheduler == "local"
         if is_local:
             n = workers or threads
+            get_mp_context().set_forkserver_preload(["distributed", *_CODE])  # instead of the packages that Dask has set
             with _interrupts_held():
                 cluster = LocalCluster(
                     n_workers=n,

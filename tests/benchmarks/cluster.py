@@ -11,7 +11,10 @@ follows from the seconds of a call of n workers, measured by calls that do nothi
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -53,8 +56,17 @@ def induce(store: Path, model: Path, *, rounds: int, workers: int) -> Cost:
     command = [sys.executable, __file__, "--count", "induce", str(store), "-o", str(model), *flags]
     before, started = _children(), time.perf_counter()
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    wall, cpu, wire = time.perf_counter() - started, _children() - before, json.loads(lines[-1])
+    wall, wire = time.perf_counter() - started, json.loads(lines[-1])
+    _await_orphans()
+    cpu = _children() - before
     return Cost(wall - IDLE * wire[3], cpu, Traffic(*wire)) if workers else Cost(wall, cpu)
+
+
+def _await_orphans() -> None:
+    """Wait for what a command has left, the server that forks workers, so that its seconds and theirs count here."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
 
 
 def _children() -> float:
@@ -177,6 +189,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--into", type=Path, help="a page whose block 'cluster' is written anew")
     sizes = parser.parse_args()
+    ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans become ours
     with tempfile.TemporaryDirectory() as folder:
         small, large = Path(folder, "small.nbest"), Path(folder, "large.nbest")
         generate(small, Sizes(sentences=150, hyps=20, features=sizes.features), seed=0)

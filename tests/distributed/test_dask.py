@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -275,7 +276,7 @@ def on_two_workers(store, out, *flags):
 def test_ctrl_c_while_workers_start_prints_one_line(stores, tmp_path):
     psutil = pytest.importorskip("psutil")  # which distributed needs
     with on_two_workers(stores[0], tmp_path / "m.json") as running:
-        while len(psutil.Process(running.pid).children()) < 3:  # two, and multiprocessing's own
+        while len(psutil.Process(running.pid).children(recursive=True)) < 3:  # one, its server, and multiprocessing's own
             assert running.poll() is None
             time.sleep(0.05)
         os.killpg(running.pid, signal.SIGINT)  # as a terminal does
@@ -295,7 +296,7 @@ def test_an_interrupted_round_ends_at_once_and_leaves_no_process(stores, tmp_pat
             time.sleep(0.05)
         started = psutil.Process(running.pid).children(recursive=True)
         for process in started:
-            if "spawn_main" in " ".join(process.cmdline()):
+            if process.ppid() != running.pid:  # a worker: the server that has forked it is the command's child
                 process.suspend()
         os.kill(running.pid, number)
         begun = time.monotonic()
@@ -478,6 +479,15 @@ def opened_from(lists):
 def looked_at(nbest):
     flags = [column.flags for column in columns(nbest).values() if isinstance(column, np.ndarray)]
     return nbest.differences(nbest), all(f.aligned for f in flags), "global_features" in vars(nbest)
+
+
+def test_local_workers_are_forked_from_one_process_without_threads(client):
+    """It has imported their code. A thread of it could hold a lock at the fork; Arrow's allocator knows how to fork with its own."""
+    [server] = {psutil.Process(pid).ppid() for pid in client.run(os.getpid).values()}
+    assert server != os.getpid()
+    assert any("lib_lightgbm" in file.path for file in psutil.Process(server).memory_maps())
+    threads = [Path(path, "comm").read_text() for path in Path(f"/proc/{server}/task").iterdir()]
+    assert len([name for name in threads if not name.startswith("jemalloc")]) == 1
 
 
 def test_a_local_cluster_is_for_this_run_alone(client):
