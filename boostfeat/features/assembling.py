@@ -11,8 +11,9 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from ..core.arrays import F64, I32, I64, Array, offsets, owners, segment_positions, unique_rows
+from ..core.arrays import F64, I32, I64, Array, frozen, offsets, owners, unique_rows
 from ..core.errors import InputError, repeated
+from ..core.kernels import kernel
 from ..core.text import Strings, string_buffers
 from ..lists.merging import together
 from ..lists.nbest import NBest, SparseRows, string_column, strings
@@ -216,13 +217,19 @@ _Taken = tuple[SparseRows, Any, int]  # rows, which of them are taken, and what 
 
 def _side_by_side(parts: list[_Taken]) -> SparseRows:
     """Return rows with the entries of all parts; indices of later parts are higher."""
-    counts = [rows.ptr[1:][taken] - rows.ptr[:-1][taken] for rows, taken, _ in parts]
+    counts = [np.diff(rows.ptr)[taken] for rows, taken, _ in parts]
     ptr = offsets(np.sum(counts, axis=0))
     idx, val = np.empty(ptr[-1], np.int32), np.empty(ptr[-1])
     start = ptr[:-1].copy()
-    for (rows, taken, shift), n in zip(parts, counts, strict=True):
-        own = segment_positions(rows.ptr, taken)
-        at = np.arange(len(own)) + np.repeat(start - offsets(n)[:-1], n)
-        idx[at], val[at] = rows.idx[own] + shift, rows.val[own]
-        start += n
+    for rows, taken, shift in parts:
+        _append(frozen(rows.ptr), frozen(rows.idx), frozen(rows.val), frozen(taken.astype(np.int64)), shift, start, idx, val)
     return SparseRows(ptr, idx, val)
+
+
+@kernel
+def _append(ptr, idx, val, taken, shift, start, out_idx, out_val):  # type: ignore[no-untyped-def]
+    """OUT the entries of the rows taken, each row's at its start; INOUT start: the end of them."""
+    for r in range(len(taken)):
+        for k in range(ptr[taken[r]], ptr[taken[r] + 1]):
+            out_idx[start[r]], out_val[start[r]] = idx[k] + shift, val[k]
+            start[r] += 1
