@@ -540,7 +540,7 @@ def _clusters(nbest: NBest, plan: FeaturePlan, how: Computing) -> Clusters:
     texts = {"src": nbest.source, "tgt": first}
     asked = [words_of(texts[side]) for side in texts if not getattr(given, side)]
     learn = partial(learn_clusters, size=plan.cluster_size, seed=how.seed)
-    learnt = iter(how.cluster.side_by_side(learn, asked) if how.cluster else map(learn, asked))
+    learnt = iter(how.side_by_side(learn, asked))
     return Clusters(given.src or next(learnt), given.tgt or next(learnt))
 
 
