@@ -53,7 +53,7 @@ def signature(
 
 def pack(plan: Plan) -> str:
     """Return a plan as text; the same plan is the same text."""
-    return base64.b64encode(zlib.compress(_bytes(plan), 9)).decode("ascii")
+    return base64.b64encode(zlib.compress(_bytes(plan), 7)).decode("ascii")
 
 
 def unpack(text: str, where: str) -> Plan:
