@@ -8,12 +8,12 @@ from __future__ import annotations
 import ctypes
 import re
 import tempfile
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from . import compiling
 from .compiling import UnitArrays, pointers
 from .python import used_plan
 from .target import FOR_DECODER, Check, Context, Exporter, filled, whole_model
-from .unit_text import DENSE_TEMPLATES, PAIR_TEMPLATES, TEXT, HashTable, c_functions
+from .unit_text import DENSE_TEMPLATES, PAIR_TEMPLATES, TEXT, HashTable, c_text
 from .verify import checked_choices, feature_rows
 
 PREFIX = "boostfeat"
@@ -125,19 +125,17 @@ class CSource:
         named = {name for e in entries if by_name(e) for name in e.features or ()}  # their weights are in the hash table
         self._array("double", "weight", [0.0 if name in named else self.model.weights.get(name, 0.0) for name in self.place])
         why = self.beyond_search
-        ways = ways_to_decide(model.config)
-        about = [model.signature, f"templates: {' '.join(e.name for e in entries) or 'none'}"]
         parts = {
-            "ABOUT": "\n * ".join(about),
+            "ABOUT": f"{model.signature}\n * templates: {' '.join(e.name for e in entries) or 'none'}",
             "SIGNATURE": c_string(model.signature),
             "N_FEATURES": len(self.inputs),
             "PLACES": places(self.inputs),
-            "RANKS": ways or "the scores",
+            "RANKS": ways_to_decide(model.config) or "the scores",
             "SEARCH": f"\n/* No $_unit_score for decoders: {why}. */\n" if why else filled("search.h.in", {}),
         }
         body = {
             "HEADER": header,
-            "UNIT_TEXT": c_functions(),
+            "UNIT_TEXT": c_text().partition("} $_unit;\n\n")[2],  # without its types, which are declared here
             "DATA": "\n".join(self.data),
             "N_X": max(1, len(self.place)),
             "N_TREES": len(model.trees),
@@ -197,7 +195,7 @@ class CSource:
             if entry.name in SPECIAL:
                 rows.append(self._row(entry.name, *self._special(entry)))
             elif entry.name in COLUMNS:
-                rows.append(self._row(entry.name, [self._at(name) for name in column_names(entry)]))
+                rows.append(self._row(entry.name, [self.place.get(name, -1) for name in column_names(entry)]))
             elif entry.name in NAMES:
                 rows.append(self._row(entry.name, []))
         return ",\n    ".join(rows)
@@ -209,15 +207,12 @@ class CSource:
             self._array("double", f"number_{name}", numbers)
         return f"{{t_{name}, {f'at_{name}' if at else 'NULL'}, {f'number_{name}' if numbers else 'NULL'}}}"
 
-    def _at(self, name: str) -> int:
-        return self.place.get(name, -1)
-
     def _lm_per_word(self, entry: Entry) -> tuple[list[int], list[float]]:
         at, numbers = [len(entry.options["features"])], []
         for name in entry.options["features"]:
             thresholds = entry.options["thresholds"][name]
-            at += [self.place[name], len(thresholds), self._at(f"lm.word.{name}")]
-            at += [self._at(f"lm.word.{name}<{q}") for q in thresholds]
+            at += [self.place[name], len(thresholds), self.place.get(f"lm.word.{name}", -1)]
+            at += [self.place.get(f"lm.word.{name}<{q}", -1) for q in thresholds]
             numbers += thresholds.values()
         return at, numbers
 
@@ -227,17 +222,17 @@ class CSource:
             return self._lm_per_word(entry)
         if entry.name in ("previous", "following"):
             return self._neighbour(entry, "prev" if entry.name == "previous" else "next")
-        at = list(map(self._at, column_names(entry)))
+        at = [self.place.get(name, -1) for name in column_names(entry)]
         if entry.name == "expected_length":
             return at, entry.options["shared"]
         return [*at, entry.options["cut"]], [FLOOR]  # Model 1
 
     def _neighbour(self, entry: Entry, side: str) -> tuple[list[int], list[float]]:
         names, numbers = entry.options["features"], list[float]()
-        at = [self._at(f"{side}.none"), len(names)]
+        at = [self.place.get(f"{side}.none", -1), len(names)]
         for name in names:
             bins = entry.options["quantiles"].get(name)
-            at += [self.place[name], self._at(f"{side}.{name}"), len(bins["cuts"]) if bins else -1]
+            at += [self.place[name], self.place.get(f"{side}.{name}", -1), len(bins["cuts"]) if bins else -1]
             numbers += [*bins["cuts"], *bins["means"]] if bins else []
         return at, numbers
 
@@ -301,10 +296,6 @@ def column_names(entry: Entry) -> tuple[str, ...]:
 @cache
 def signs() -> str:
     """Return the signs of Unicode by what templates ask of them, as ranges."""
-
-    def category(sign: str) -> str:
-        return unicodedata.category(sign)
-
     kinds: dict[str, Callable[[str], bool]] = {
         "PUNCTUATION": lambda sign: category(sign)[0] in "PS",
         "CAPITAL": lambda sign: category(sign) == "Lu",

@@ -25,10 +25,8 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
             f"--to cdec: expected distinct names of features and trees, found {name!r} twice; rename one in the model"
         )
     note = [f"# {model.signature}"]
-    if model.trees:
-        note.append(
-            f"# {model.trees[0].name} ... {model.trees[-1].name} ({len(model.trees)}) are trees: cdec cannot compute them."
-        )
+    if trees := model.trees:
+        note.append(f"# {trees[0].name} ... {trees[-1].name} ({len(trees)}) are trees: cdec cannot compute them.")
         note.append("# Their values come with the lists that `boostfeat augment` and `boostfeat export --to nbest` write.")
     if any(escaped(name) != name for name in weights):
         note.append("# Of names, blanks are written as +, and signs that a line cannot hold as %3D.")
@@ -40,11 +38,8 @@ def escaped(name: str) -> str:
     """A name as cdec's UrlDecode reads it back; most stay as they are."""
     if not name:
         raise InputError("--to cdec: expected features with names, found one without; rename it in the model")
-    body = "".join("+" if c == " " else f"%{ord(c):02X}" if c in _SIGNS or ord(c) < 32 else c for c in name)
+    body = "".join("+" if c == " " else f"%{ord(c):02X}" if c in "=;%+" or ord(c) < 32 else c for c in name)
     return f"%{ord(body[0]):02X}{body[1:]}" if body[0] in "#/" else body  # comments begin so
-
-
-_SIGNS = frozenset("=;%+")
 
 
 def verify(model: Model, written: list[Path], context: Context) -> Check:

@@ -89,10 +89,4 @@ def c_text() -> str:
     return filled("unit_text.h.in", {"TEMPLATES": bits})
 
 
-def c_functions() -> str:
-    """Return the C text without its types, for a source that declares them."""
-    text = c_text()
-    return text[text.index("/* Weights of sparse features by a 64-bit hash") :]
-
-
 TEXT = {name: int(k) for k, name in re.findall(r"case (\d+): return .*; /\* (\S+) \*/", c_text())}  # dense features by number

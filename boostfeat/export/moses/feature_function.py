@@ -38,21 +38,17 @@ from ..unit_text import (
     template_of,
 )
 
-STATIC, PLACED, APPLIED, LATE = range(
-    4
-)  # known with the phrase pair, with its sentence, when a phrase is added, when the next is
+# Known with the phrase pair, with its sentence, when a phrase is added, when the next is
+STATIC, PLACED, APPLIED, LATE = range(4)
+_IN_PLACE = (
+    ("P", APPLIED, "pos.tenth pos.first pos.last span.len"),
+    ("B", APPLIED, "jump.signed jump.log jump.left jump.far ori.<mono ori.<swap ori.<right ori.<left"),
+    ("V", APPLIED, "prev.len.src prev.len.tgt prev.none"),
+    ("F", LATE, "ori.>mono ori.>swap ori.>right ori.>left next.len.src next.len.tgt next.none"),
+)
 # Features by the number that the source knows them by: (operation, stage, number)
-_PLACE = {name: ("P", APPLIED, k) for k, name in enumerate(("pos.tenth", "pos.first", "pos.last", "span.len"))}
-_BACK = ("jump.signed", "jump.log", "jump.left", "jump.far", "ori.<mono", "ori.<swap", "ori.<right", "ori.<left")
-_AHEAD = ("ori.>mono", "ori.>swap", "ori.>right", "ori.>left", "next.len.src", "next.len.tgt", "next.none")
-_PREVIOUS = ("prev.len.src", "prev.len.tgt", "prev.none")
-KNOWN: dict[str, tuple[str, int, int]] = {
-    **{name: ("T", STATIC, k) for name, k in TEXT.items()},
-    **_PLACE,
-    **{name: ("B", APPLIED, k) for k, name in enumerate(_BACK)},
-    **{name: ("V", APPLIED, k) for k, name in enumerate(_PREVIOUS)},
-    **{name: ("F", LATE, k) for k, name in enumerate(_AHEAD)},
-}
+KNOWN = {name: ("T", STATIC, k) for name, k in TEXT.items()}
+KNOWN |= {name: (op, stage, k) for op, stage, names in _IN_PLACE for k, name in enumerate(names.split())}
 TRANSLATED = {"m1.tgt": "model1", "m1.bitext": "model1_bitext"}  # features by Model 1, and the templates that hold their tables
 _PRODUCER = re.compile(r"[A-Za-z0-9.:+-][A-Za-z0-9.:+_-]*")
 _PER_WORD = re.compile(r"lm\.word\.(.+?)(?:<(q\d+))?")
@@ -97,11 +93,14 @@ class _TreeInputs:
             stage = sparse_stage(name)
             return f"H {stage} 0", stage
         if name in TRANSLATED:
-            self.tables.append(self._translations(name))
+            self.tables.append(self._learned(TRANSLATED[name], name, "the table of Model 1 that was learned"))
             return f"E {PLACED} {len(self.tables) - 1}", PLACED
         if found := _PER_WORD.fullmatch(name):
             line, stage = self._score_line("L" if found[2] else "W", found[1])
-            return (f"{line} {number(self._quantile(found[1], found[2]))}" if found[2] else line), stage
+            if found[2]:
+                thresholds = self._learned("lm_per_word", name, "the quantiles of the dev list").options["thresholds"]
+                line += f" {number(thresholds[found[1]][found[2]])}"
+            return line, stage
         if name[:5] in _NEIGHBOUR and (entry := self._entry(_NEIGHBOUR[name[:5]][2])):
             return self._neighbour(name, entry)
         plan = self.known.plan
@@ -129,15 +128,11 @@ class _TreeInputs:
     def _entry(self, name: str) -> Entry | None:
         return next((entry for entry in (self.known.plan.entries if self.known.plan else ()) if entry.name == name), None)
 
-    def _translations(self, name: str) -> Entry:
-        if entry := self._entry(TRANSLATED[name]):
+    def _learned(self, template: str, name: str, what: str) -> Entry:
+        """Return the entry of the template that made a feature; raise where no plan has it."""
+        if entry := self._entry(template):
             return entry
-        raise InputError(f"feature {name!r}: expected the table of Model 1 that was learned, found none; give --plan")
-
-    def _quantile(self, model: str, quantile: str) -> float:
-        if entry := self._entry("lm_per_word"):
-            return float(entry.options["thresholds"][model][quantile])
-        raise InputError(f"feature 'lm.word.{model}<{quantile}': expected the quantiles of the dev list, found none; give --plan")
+        raise InputError(f"feature {name!r}: expected {what}, found none; give --plan")
 
     def _neighbour(self, name: str, entry: Entry) -> tuple[str, int]:
         op, stage, _ = _NEIGHBOUR[name[:5]]
@@ -169,13 +164,6 @@ def sparse_stage(name: str) -> int:
     return LATE if name.startswith(("lo:>", "co:>")) else APPLIED
 
 
-def check_hashes(names: list[str], known: Known) -> None:
-    """Hashed names cannot be made from words here."""
-    hashed = {entry.name for entry in (known.plan.entries if known.plan else ()) if entry.hash_bits}
-    if found := next((name for name in names if template_of(name) in hashed), None):
-        raise InputError(f"feature {found!r}: expected a name of words, found a hashed one; learn without --hash")
-
-
 def model_text(
     model: Model, known: Known, *, signature: str, columns: str = "trees", places: Mapping[str, str] | None = None
 ) -> str:
@@ -192,7 +180,9 @@ def model_text(
     terms = [f"{inputs.stage(name)} {inputs.place(name)} {number(weight)}" for name, weight in dense.items()]
     tested = [name for name in inputs.at if can_compute(name)]
     sparse = {name: weights.get(name, 0.0) for name in sorted({*tested, *(name for name in weights if can_compute(name))})}
-    check_hashes(list(sparse), known)
+    hashed = {entry.name for entry in (known.plan.entries if known.plan else ()) if entry.hash_bits}
+    if found := next((name for name in sparse if template_of(name) in hashed), None):
+        raise InputError(f"feature {found!r}: expected a name of words, found a hashed one; learn without --hash")
     lines = [
         "boostfeat moses 2",
         signature,

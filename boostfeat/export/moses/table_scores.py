@@ -92,13 +92,8 @@ class Scores:
                 f"{place(int(row))}: {self.names[k]}: expected a value from {LEAST} to {MOST}, whose exponential Moses can read, "
                 f"found {values[k, row]:.6g}; export it as a feature function, without --phrase-table"
             )
-        return number_rows(np.exp(values).T)
-
-
-def number_rows(values: F64) -> Strings:
-    """Return [n] the numbers of each row of values [n, k] as text, a blank between them."""
-    form = " ".join([f"%.{DIGITS}g"] * values.shape[1])
-    return strings([form % tuple(row) for row in values.tolist()])
+        form = " ".join([f"%.{DIGITS}g"] * len(values))
+        return strings([form % tuple(row) for row in np.exp(values).T.tolist()])
 
 
 def augment_table(

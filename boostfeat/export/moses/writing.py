@@ -106,10 +106,6 @@ class TablePlan:
     columns: Scores
     dense: dict[str, list[float]]  # weights by feature function, the new scores' included
 
-    def places(self) -> dict[str, str]:
-        """Scores of the new table by what they are, as lists name them."""
-        return {name: f"{self.producer}_{self.n_scores + k}" for k, name in enumerate(self.columns.names)}
-
 
 @dataclass(frozen=True)
 class MosesJob:
@@ -192,8 +188,9 @@ class MosesJob:
 
     @property
     def places(self) -> dict[str, str]:
-        """Scores of the table by the inputs of the feature function that they are."""
-        of_table = self.plan.places() if self.parts.table is not None else {}
+        """Scores of the table, as lists name them, by the inputs of the feature function that they are."""
+        scores = enumerate(self.plan.columns.names, self.plan.n_scores) if self.parts.inputs else ()
+        of_table = {name: f"{self.plan.producer}_{k}" for k, name in scores}
         return {name: of_table[name] for name in self.parts.inputs}
 
 
@@ -214,17 +211,19 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
             raise InputError(f"{flag}: expected --phrase-table FILE with it, found none; give the table to augment")
     if context.options.binary:
         binary_table(context.options.binary)  # an unknown one is an error before anything is written
-    if job.is_plain:
-        if table:
-            raise InputError(
-                "--phrase-table: expected trees or weights of templates to put into it, found weights that go into the ini; "
-                "leave it out"
-            )
-        return _write_weights(job, out)
-    parts, ini = job.parts, job.ini
+    if job.is_plain and table:
+        raise InputError(
+            "--phrase-table: expected trees or weights of templates to put into it, found weights that go into the ini; "
+            "leave it out"
+        )
+    parts, ini = Parts(None, None) if job.is_plain else job.parts, job.ini
     files: dict[str, str] = {}
     written: list[Path] = []
     readmes: list[Readme] = []
+    if job.is_plain:
+        dense = job.weights.in_ini(ini)
+        readmes = [("weights", {"KEPT": _kept(ini, dense)})]
+        ini = ini_lines(None, dense) if ini is None else ini.with_weights(dense)
     if parts.table is not None:
         written, ini, readme = _write_table(job, out)
         readmes = [readme]
@@ -236,7 +235,7 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
                 f"{named_parts(parts.function)} of more than the phrase pair: Moses has to be built with the feature function "
                 f"(see {README}); 'induce --set static-only=yes' learns a model for a stock Moses"
             )
-    assert ini is not None  # one of the two has made it
+    assert ini is not None  # one of these has made it
     files |= _ini_files(ini, job.weights.sparse, context.target or out, is_whole=bool(context.options.ini))
     build = "" if parts.function is None else f"the feature function {class_name(job.prefix)}"
     return [*written, *_write_texts(out, model, files, readmes, build=build)]
@@ -324,7 +323,8 @@ def _write_table(job: MosesJob, out: Path) -> tuple[list[Path], Ini, Readme]:
     hidden = n_total - plan.n_scores if options.hidden else 0
     if ini is None:
         line = f"{kind} name={plan.producer} num-features={n_total} path={path} input-factor=0 output-factor=0"
-        new = ini_lines(line + shown_scores(plan.n_scores, hidden), plan.dense)
+        shown = f" tuneable-components={','.join('1' * plan.n_scores + '0' * hidden)}" if hidden else ""
+        new = ini_lines(line + shown, plan.dense)
     else:
         new = ini.with_table(plan.producer, n_scores=n_total, path=path, kind=kind, hidden=hidden).with_weights(plan.dense)
     says = {
@@ -347,10 +347,6 @@ def _by_hand(kind: str, folder: Path, n_scores: int) -> str:
         f"--binary {kind}: {table.program} was not found, the table is text; run '{command}' and write {table.feature} and "
         f"path={folder / table.file} in the ini"
     )
-
-
-def shown_scores(n_scores: int, hidden: int) -> str:
-    return " tuneable-components=" + ",".join("1" * n_scores + "0" * hidden) if hidden else ""
 
 
 def _kept(ini: Ini | None, dense: dict[str, list[float]]) -> str:
@@ -389,19 +385,6 @@ _WHAT = {
     "moses.ini.lines": "lines for your moses.ini; those of the same name there go",
     WEIGHTS: "weights of sparse features, for [weight-file]",
 }
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Weights alone
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def _write_weights(job: MosesJob, out: Path) -> list[Path]:
-    weights, ini = job.weights, job.ini
-    dense = weights.in_ini(ini)
-    new = ini_lines(None, dense) if ini is None else ini.with_weights(dense)
-    files = _ini_files(new, weights.sparse, job.context.target or out, is_whole=ini is not None)
-    return _write_texts(out, job.model, files, [("weights", {"KEPT": _kept(ini, dense)})])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
