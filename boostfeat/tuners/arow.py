@@ -12,7 +12,7 @@ from ..lists.nbest import NBest
 from ..model.model import Model
 from .adaptive import OnlineRanker, append_difference
 from .base import EpochLog, Features, Run, step_factors
-from .margin import KernelLists, best_of
+from .margin import KernelLists, best_of, room_for_difference
 from .tuner_options import ArowOptions
 
 
@@ -75,7 +75,7 @@ class Arow(ArowOptions, OnlineRanker):
         raw = features.start(run.init)
         w = raw * differences.unit
         lists = KernelLists.of(nbest, features)
-        room = np.empty(lists.n_scratch, np.int64), np.empty(lists.n_scratch)
+        room = room_for_difference(lists)
         longer: I64 = np.flatnonzero(np.diff(nbest.hyp_ptr) > 1)
         for epoch in range(1, self.epochs + 1):
             settings = (differences.floor, differences.unit, self.c, self.r)

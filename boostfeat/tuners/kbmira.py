@@ -13,7 +13,7 @@ from ..metrics.metric import metric_of
 from ..metrics.sums import STRICT, Recipe, add_row, context_gain
 from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
-from .margin import KernelLists, health, margin_step, score_of
+from .margin import KernelLists, health, margin_step, room_for_difference, score_of
 from .tuner_options import KbmiraOptions
 
 
@@ -43,7 +43,7 @@ class Kbmira(KbmiraOptions):
         for epoch in range(1, self.epochs + 1):
             if self.shuffle:
                 order = rng.permutation(order)
-            steps = _epoch(x, order, self.c, self.decay, model_background, w, past, age, factor, background, x.n_scratch)
+            steps = _epoch(x, order, self.c, self.decay, model_background, w, past, age, factor, background)
             age += steps
             note = health(epoch, w, started=started, moves=steps)
             log.record(epoch, w - past / (age + 1), moves=steps, **note)
@@ -59,10 +59,10 @@ def first_background(recipe: Recipe) -> F64:
 
 
 @kernel
-def _epoch(x, order, c, decay, model_background, w, past, age, factor, background, scratch):  # type: ignore[no-untyped-def]
+def _epoch(x, order, c, decay, model_background, w, past, age, factor, background):  # type: ignore[no-untyped-def]
     """One pass over the sentences. IN OUT w, past, background [n]. Returns the number of steps."""
-    idx, val, total = np.empty(scratch, np.int64), np.empty(scratch), np.empty(len(background))
-    steps, size = 0, x.recipe.size
+    idx, val = room_for_difference(x)
+    total, steps, size = np.empty(len(background)), 0, x.recipe.size
     for s in order:
         start, end = x.hyp_ptr[s], x.hyp_ptr[s + 1]
         if end - start < 2:

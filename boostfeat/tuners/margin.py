@@ -20,6 +20,7 @@ from ..lists.choices import all_rows
 from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
 from ..metrics.sums import Recipe
+from ..metrics.symbols import longest_part
 from .base import Features
 
 HUGE = 1e100  # weights beyond this are of no use, and their squares are not numbers
@@ -44,17 +45,6 @@ class KernelLists(NamedTuple):
         rows = all_rows(nbest, metric) if gain else np.zeros((0, metric.width), np.int32)
         columns: list[Array] = [nbest.hyp_ptr, features.dense, sp.ptr, sp.idx, sp.val, rows]
         return cls._make([*(frozen(np.ascontiguousarray(column)) for column in columns), metric.recipe(nbest)])
-
-    @property
-    def n_scratch(self) -> int:
-        """Room for the difference of any two hypotheses."""
-        longest = int(np.diff(self.sp_ptr).max(initial=0))
-        return self.dense.shape[1] + 2 * longest + 1
-
-    @property
-    def longest(self) -> int:
-        """Hypotheses of the longest list."""
-        return int(np.diff(self.hyp_ptr).max(initial=0))
 
 
 def health(epoch: int, w: F64, *, started: bool, moves: int) -> dict[str, str]:
@@ -82,6 +72,13 @@ def score_of(x, w, h):  # type: ignore[no-untyped-def]
     for i in range(x.sp_ptr[h], x.sp_ptr[h + 1]):
         total += w[d + x.sp_idx[i]] * x.sp_val[i]
     return total
+
+
+@kernel
+def room_for_difference(x):  # type: ignore[no-untyped-def]
+    """(idx, val) of any two hypotheses."""
+    size = x.dense.shape[1] + 2 * longest_part(x.sp_ptr) + 1
+    return np.empty(size, np.int64), np.empty(size)
 
 
 @kernel
@@ -191,15 +188,7 @@ def bound_step(x, start, plus, worst, top, gains, w, past, age, factor, limits, 
     over = dot(w, idx, val, difference(x, start + plus, start + worst, idx, val)) - bound_of(limits, gains, plus, worst)
     under = dot(w, idx, val, difference(x, start + top, start + plus, idx, val)) - bound_of(limits, gains, plus, top)
     far, near = (plus, worst) if over >= under else (top, plus)
-    violation = max(over, under)
-    if not violation > 0.0:
-        return False
-    n = difference(x, start + far, start + near, idx, val)
-    squares = norm(factor, idx, val, n)
-    if squares <= 0.0:
-        return False
-    move(w, past, age, factor, -min(limits.d, violation / squares), idx, val, n)
-    return True
+    return margin_step(x, start + near, start + far, max(over, under), w, past, age, factor, limits.d, idx, val)
 
 
 @kernel

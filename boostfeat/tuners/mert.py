@@ -23,6 +23,7 @@ from ..lists.nbest import NBest
 from ..metrics.metric import Metric, metric_of
 from ..metrics.significance import exact_sums
 from ..metrics.sums import Recipe, gain_of
+from ..metrics.symbols import longest_part
 from ..model.model import Model
 from .base import EpochLog, Features, Run
 from .tuner_options import MertOptions
@@ -48,9 +49,7 @@ def envelopes(hyp_ptr, a, b, first, at, old, new):  # type: ignore[no-untyped-de
     a line that is above these somewhere is so at one of their two crossings, as they are convex together. Few lines are.
     Of identical lines the first is taken, as ``segment_argmax`` does: copies of a hypothesis change nothing.
     """
-    longest = 0
-    for s in range(len(hyp_ptr) - 1):
-        longest = max(longest, hyp_ptr[s + 1] - hyp_ptr[s])
+    longest = longest_part(hyp_ptr)
     ca, cb, ch = np.empty(longest), np.empty(longest), np.empty(longest, np.int64)  # lines that may be on the envelope
     found = np.empty(longest + 2, np.int64)  # those known to be, right of the current one; the nearest is last
     n = 0
@@ -175,14 +174,11 @@ class LineSearchLists:
 
     def value(self, scores: F64) -> float:
         """Return the gain of the winners, which is climbed."""
-        return float(gain_of(self.recipe, self._sums(segment_argmax(self.hyp_ptr, scores))))
+        return float(gain_of(self.recipe, sums_of(segment_argmax(self.hyp_ptr, scores), self.rows, self.empty)))
 
     def line_search(self, a: F64, b: F64, *, reach: float = 1.0, narrow: float = 0.0) -> tuple[float, float]:
         """(γ, value) of the best point of the line of scores a + γ b; see ``_best_interval`` for which of many."""
         return best_interval_of(self.hyp_ptr, a, b, self.rows, self.empty, self.recipe, reach=reach, narrow=narrow)
-
-    def _sums(self, chosen: I64) -> Array:
-        return sums_of(chosen, self.rows, self.empty)
 
 
 def best_interval_of(
@@ -333,7 +329,8 @@ class Mert(MertOptions):
                 "raise --set max-features, or take a method for many features (pro, kbmira, adagrad)"
             )
         x, d = features.dense, features.n_dense
-        x = np.concatenate([x[:, free[free < d]].T, _sparse_columns(features, free[free >= d] - d)])
+        sparse = features.sparse.matrix(len(features) - d)[:, free[free >= d] - d]
+        x = np.concatenate([x[:, free[free < d]].T, np.ascontiguousarray(sparse.toarray().T)])
         first = nbest.hyp_ptr[:-1][nbest.sent_of_hyp]
         scale = np.zeros(len(x))
         if nbest.n_hyps:
@@ -343,13 +340,7 @@ class Mert(MertOptions):
         x /= scale[:, None]
         fixed = init.copy()
         fixed[free] = 0.0
-        corpus = LineSearchLists(
-            hyp_ptr=nbest.hyp_ptr,
-            x=x,
-            base=features.scores(fixed),
-            **statistics(nbest, metric),
-        )
-        return moves, scale, corpus
+        return moves, scale, LineSearchLists(nbest.hyp_ptr, x, features.scores(fixed), **statistics(nbest, metric))
 
 
 def _ranked(corpus: Any, w: F64) -> float:
@@ -378,9 +369,3 @@ def random_direction(n: int, rng: np.random.Generator) -> F64:
     """[n] a random vector of length 1."""
     v = rng.normal(size=n)
     return v / (float(np.linalg.norm(v)) or 1.0)
-
-
-def _sparse_columns(features: Features, columns: I64) -> F64:
-    """[len(columns), H] of the sparse features, dense."""
-    matrix = features.sparse.matrix(len(features) - features.n_dense)
-    return np.ascontiguousarray(matrix[:, columns].toarray().T)

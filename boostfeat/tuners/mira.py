@@ -14,9 +14,10 @@ from ..core.kernels import kernel
 from ..lists.choices import best_choice
 from ..lists.nbest import NBest
 from ..metrics.sums import add_row, context_gain
+from ..metrics.symbols import longest_part
 from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
-from .margin import KernelLists, Limits, bound_step, cutting_plane, health, margin_step, score_of
+from .margin import KernelLists, Limits, bound_step, cutting_plane, health, margin_step, room_for_difference, score_of
 from .tuner_options import ORACLES, PREDICTIONS, MiraOptions, RelativeMarginOptions
 
 __all__ = ["ORACLES", "PREDICTIONS", "Mira", "train"]
@@ -82,10 +83,11 @@ def _argmax(a, scores, b, gains, among):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def learner_pass(x, order, sentence_gains, choice, limits, w, past, factor, sums, trace, room, scratch):  # type: ignore[no-untyped-def]
+def learner_pass(x, order, sentence_gains, choice, limits, w, past, factor, sums, trace):  # type: ignore[no-untyped-def]
     """[E12 algorithm 1] over the sentences of ``order``. IN OUT w, past, sums (statistics of trace.best). Returns steps taken."""
-    all_scores, all_gains, everything, total = np.empty(room), np.empty(room), np.arange(room), np.empty(len(sums))
-    idx, val = np.empty(scratch, np.int64), np.empty(scratch)
+    room, total = longest_part(x.hyp_ptr), np.empty(len(sums))
+    all_scores, all_gains, everything = np.empty(room), np.empty(room), np.arange(room)
+    idx, val = room_for_difference(x)
     moves = 0
     for age in range(len(order)):
         s = order[age]
@@ -155,7 +157,7 @@ def train(tuner: Any, limits: Limits, nbest: NBest, select: NBest | None, run: R
 
     def learn(order: I64) -> tuple[int, F64, F64]:
         mine, past, own_sums = w.copy(), np.zeros(len(w)), sums.copy()
-        moves = learner_pass(x, order, gains, choice, limits, mine, past, factor, own_sums, trace, x.longest, x.n_scratch)
+        moves = learner_pass(x, order, gains, choice, limits, mine, past, factor, own_sums, trace)
         return moves, mine, mine - past / max(len(order), 1)
 
     with ThreadPoolExecutor(max(1, min(run.threads, tuner.shards))) as pool:
@@ -196,7 +198,7 @@ def oracle_and_prediction(x: KernelLists, best: I64, gains: F64, choice: Choice,
     n = len(best)
     trace = Trace(best=best.copy(), plus=np.full(n, -1), minus=np.full(n, -1), spread=np.full(n, np.nan))
     still, factor = Limits(c=0.0, bound=inf, d=0.0, max_iter=0), np.ones(len(w))
-    learner_pass(x, np.arange(n), gains, choice, still, w.copy(), np.zeros(len(w)), factor, sums, trace, x.longest, x.n_scratch)
+    learner_pass(x, np.arange(n), gains, choice, still, w.copy(), np.zeros(len(w)), factor, sums, trace)
     return trace.plus, trace.minus
 
 

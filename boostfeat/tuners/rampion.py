@@ -10,7 +10,7 @@ from ..core.kernels import kernel
 from ..lists.nbest import NBest
 from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
-from .margin import KernelLists, best_of, difference, health
+from .margin import KernelLists, best_of, difference, health, room_for_difference
 from .tuner_options import RampionOptions
 
 
@@ -40,7 +40,7 @@ class Rampion(RampionOptions):
         for epoch in range(1, self.epochs + 1):
             hope, moves = _hopes(x, w, gains), 0
             for _ in range(self.passes):
-                moves += _pass(x, rng.permutation(len(nbest)), hope, gains, self.eta, w, factor, fear, x.n_scratch)
+                moves += _pass(x, rng.permutation(len(nbest)), hope, gains, self.eta, w, factor, fear)
                 w = w0 + keep * (w - w0)
             note = health(epoch, w, started=bool(w0.any()), moves=moves)
             choices = {name: log.scorer.score(c, run.gain).score for name, c in (("oracle", hope), ("prediction", fear))}
@@ -55,9 +55,9 @@ def _hopes(x, w, gains):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _pass(x, order, hope, gains, eta, w, factor, fear, scratch):  # type: ignore[no-untyped-def]
+def _pass(x, order, hope, gains, eta, w, factor, fear):  # type: ignore[no-untyped-def]
     """w += η c∘(f(hope) - f(fear)) for each sentence. IN OUT w; OUT fear[s]. Returns the number of steps."""
-    idx, val = np.empty(scratch, np.int64), np.empty(scratch)
+    idx, val = room_for_difference(x)
     steps = 0
     for s in order:
         fear[s] = best_of(x, w, gains, -1, s)

@@ -362,7 +362,7 @@ def mira_epoch(
                 trace = Trace(best=np.full(1, -1), plus=np.full(1, -1), minus=np.full(1, -1), spread=np.full(1, np.nan))
                 past = np.zeros(len(w))  # age 0: the mean is kept here
                 one = np.zeros(1, np.int64)
-                moves += learner_pass(x, one, gains, choice, limits, w, past, factor, sums, trace, x.longest, x.n_scratch)
+                moves += learner_pass(x, one, gains, choice, limits, w, past, factor, sums, trace)
                 state.rows[s], state.seen[s] = x.rows[trace.best[0]], 1
                 seen.add(x.rows[[trace.best[0], trace.plus[0], trace.minus[0]]], trace.spread)
             total += w - own_first
