@@ -12,14 +12,15 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from itertools import chain
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import sacrebleu
 
 from .. import __version__
-from ..core.arrays import F64, I32, I64, Array
+from ..core.arrays import F64, I64, Array, offsets
 from ..core.errors import InputError, unknown_name
 from .bleu import corpus_bleu, corpus_rows, sentence_bleu
 from .chrf import chrf, chrf_stats
@@ -28,26 +29,7 @@ from .sums import BLEU, CHRF, EDITS, RATIO, STRICT, TER, Recipe
 from .symbols import Texts
 from .ter import ter, ter_stats
 
-
-class Lists(Protocol):
-    """N-best lists as a metric sees them: texts, references, BLEU statistics and quality columns. NBest has all of it."""
-
-    @property
-    def hyp_ptr(self) -> I64: ...
-    @property
-    def text(self) -> Any: ...
-    @property
-    def ref_ptr(self) -> I64: ...
-    @property
-    def refs(self) -> Any: ...
-    @property
-    def stats(self) -> I32: ...
-    @property
-    def has_stats(self) -> bool: ...
-    @property
-    def quality(self) -> Any: ...  # lists.nbest.Qualities
-    @property
-    def tokenizer(self) -> str: ...
+Lists: TypeAlias = Any  # lists.nbest.NBest, whose package is above this one
 
 
 class Metric:
@@ -224,7 +206,7 @@ class TextMetric(Metric):
             order = np.argsort(hyps, kind="stable")
             owner = np.searchsorted(lists.hyp_ptr, hyps[order], side="right") - 1
             counts, text = np.bincount(owner, minlength=len(sents)), lists.text.take(hyps[order])
-        rows = self._count(lists, sents, np.concatenate([[0], np.cumsum(counts)]), text)
+        rows = self._count(lists, sents, offsets(counts), text)
         if hyps is None:
             return rows
         out = np.empty_like(rows)
@@ -238,7 +220,8 @@ class TextMetric(Metric):
         """Rows of texts of these sentences. A sentence without any reference is one whose reference is empty, as for BLEU."""
         ref_ptr, refs = lists.ref_ptr, lists.refs
         if len(sents) < len(ref_ptr) - 1 or (np.diff(ref_ptr) < 1).any():
-            ref_ptr, refs = _padded(ref_ptr, refs, sents)
+            own = [refs.slice(ref_ptr[s], ref_ptr[s + 1] - ref_ptr[s]).to_pylist() or [""] for s in sents.tolist()]
+            ref_ptr, refs = offsets(np.array([*map(len, own)])), pa.array([*chain.from_iterable(own)], pa.large_string())
         return self.count(Texts(hyp_ptr, text, ref_ptr, refs))
 
     def score(self, sums: Array) -> F64:
@@ -298,32 +281,20 @@ class Column(Metric):
             raise unknown_name("metric", self.name, [*METRICS, *lists.quality.names])
 
 
-@dataclass(frozen=True)
+@dataclass(init=False)
 class Combination(Metric):
     """A weighted sum of metrics, such as (BLEU - TER) / 2."""
 
     name: str
     terms: tuple[tuple[float, Metric], ...]
 
-    @property
-    def needs_references(self) -> bool:  # type: ignore[override]
-        return any(part.needs_references for _, part in self.terms)
-
-    @property
-    def size(self) -> int:  # type: ignore[override]
-        return self.terms[0][1].size
-
-    @property
-    def counted(self) -> bool:  # type: ignore[override]
-        return any(part.counted for _, part in self.terms)
-
-    @property
-    def points(self) -> float:  # type: ignore[override]
-        return min(part.points for _, part in self.terms)
-
-    @property
-    def width(self) -> int:  # type: ignore[override]
-        return sum(part.width for _, part in self.terms)
+    def __init__(self, name: str, terms: tuple[tuple[float, Metric], ...]) -> None:
+        parts = [part for _, part in terms]
+        self.name, self.terms, self.size = name, terms, parts[0].size
+        self.needs_references = any(part.needs_references for part in parts)
+        self.counted = any(part.counted for part in parts)
+        self.points = min(part.points for part in parts)
+        self.width = sum(part.width for part in parts)
 
     def rows(self, lists: Lists, hyps: I64 | None = None) -> Array:
         return np.concatenate([part.rows(lists, hyps).astype(np.float64) for _, part in self.terms], axis=1)
@@ -366,13 +337,6 @@ def _ratio(sums: Array) -> F64:
     return np.divide(sums[..., 0], sums[..., 1], out=np.zeros(sums.shape[:-1]), where=sums[..., 1] != 0)
 
 
-def _padded(ref_ptr: I64, refs: Any, sents: I64) -> tuple[I64, Any]:
-    """References of some sentences; an empty one where there is none."""
-    every = [refs.slice(ref_ptr[s], ref_ptr[s + 1] - ref_ptr[s]).to_pylist() or [""] for s in sents.tolist()]
-    flat = [ref for some in every for ref in some]
-    return np.concatenate([[0], np.cumsum([len(some) for some in every])]).astype(np.int64), pa.array(flat, pa.large_string())
-
-
 def _sacrebleu_signature(kind: str, n_refs: int | str, **how: Any) -> str:
     scorer = getattr(sacrebleu, kind)(**how)
     scorer.num_refs = n_refs
@@ -393,19 +357,13 @@ def tokenizer(name: str) -> Callable[[str], str]:
         raise InputError(f"--tokenize {name}: expected what this tokenizer needs, found it missing; {fix}") from None
 
 
-def _edits(name: str, *, characters: bool) -> TextMetric:
-    unit = "char" if characters else "none"
-
-    def signed(n_refs: int | str) -> str:
-        return f"nrefs:{n_refs}|case:mixed|tok:{unit}|version:boostfeat-{__version__}"
-
+def _edits(name: str, unit: str, *, characters: bool) -> TextMetric:
+    signed = f"nrefs:{{}}|case:mixed|tok:{unit}|version:boostfeat-{__version__}".format
     return TextMetric(name, partial(edit_stats, characters=characters), error_rate, signed, 2, EDITS, True)
 
 
 def _chrf(name: str, word_order: int) -> TextMetric:
-    def signed(n_refs: int | str) -> str:
-        return _sacrebleu_signature("CHRF", n_refs, word_order=word_order)
-
+    signed = partial(_sacrebleu_signature, "CHRF", word_order=word_order)
     return TextMetric(name, partial(chrf_stats, word_order=word_order), chrf, signed, 18 + 3 * word_order, CHRF)
 
 
@@ -414,9 +372,9 @@ METRICS: dict[str, Metric] = {
     "bleu-sbp": Bleu("bleu-sbp", strict=True),
     "chrf": _chrf("chrf", 0),
     "chrf++": _chrf("chrf++", 2),
-    "ter": TextMetric("ter", ter_stats, ter, lambda n: _sacrebleu_signature("TER", n), 2, TER, True),
-    "wer": _edits("wer", characters=False),
-    "cer": _edits("cer", characters=True),
+    "ter": TextMetric("ter", ter_stats, ter, partial(_sacrebleu_signature, "TER"), 2, TER, True),
+    "wer": _edits("wer", "none", characters=False),
+    "cer": _edits("cer", "char", characters=True),
     "bleu+1": SentenceBleu("bleu+1", 1.0),
     "bleu+alpha": SentenceBleu("bleu+alpha"),
 }
