@@ -32,11 +32,8 @@ def out_of_range(nbest: NBest) -> dict[str, float]:
 
 def learnable(nbest: NBest) -> NBest:
     """Return the lists with features that cannot be learned from set to 0."""
-    wrong = out_of_range(nbest)
-    return _zeroed(nbest, wrong) if wrong else nbest
-
-
-def _zeroed(nbest: NBest, names: Collection[str]) -> NBest:
+    if not (names := out_of_range(nbest)):
+        return nbest
     sparse = np.array([name in names for name in nbest.sparse_names.to_pylist()], bool)
 
     def dense_part(x: F64, columns: tuple[str, ...]) -> F64:

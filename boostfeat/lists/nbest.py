@@ -73,11 +73,13 @@ def with_columns(container: T, new: Mapping[str, Any], prefix: str = "") -> T:
     return type(container)(**inside)
 
 
-def _freeze(container: Any) -> None:
-    """Make the arrays of a container read-only views, as those of a mapped store are: nothing changes them in place."""
-    for name, column in list(vars(container).items()):
-        if isinstance(column, np.ndarray) and column.flags.writeable:
-            object.__setattr__(container, name, frozen(column))
+class Frozen:
+    """A dataclass whose arrays are read-only views, as those of a mapped store are: nothing changes them in place."""
+
+    def __post_init__(self) -> None:
+        for name, column in list(vars(self).items()):
+            if isinstance(column, np.ndarray) and column.flags.writeable:
+                object.__setattr__(self, name, frozen(column))
 
 
 def _segments(ptr: I64, rows: Array | slice) -> tuple[I64, Array | slice]:
@@ -100,7 +102,7 @@ def _pick(column: Any, rows: Array | slice) -> Any:
 
 
 @dataclass(frozen=True)
-class SparseRows:
+class SparseRows(Frozen):
     """Rows of (name index, value): CSR without a shape. Indices within a row are increasing."""
 
     ptr: I64  # [n+1]
@@ -110,9 +112,6 @@ class SparseRows:
     @classmethod
     def empty(cls, n: int) -> SparseRows:
         return cls(np.zeros(n + 1, np.int64), np.zeros(0, np.int32), np.zeros(0))
-
-    def __post_init__(self) -> None:
-        _freeze(self)
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
@@ -156,7 +155,7 @@ class SparseRows:
 
 
 @dataclass(frozen=True)
-class Units:
+class Units(Frozen):
     """The distinct units: phrase pairs in context, rules, edges or tokens. No two rows are equal."""
 
     x: F64  # [V, D] dense features, row-major
@@ -168,9 +167,6 @@ class Units:
     tgt_len: I32  # [V] target tokens, -1 where unknown
     score: F64  # [V] what the decoder's own weights gave it, NaN where unknown
 
-    def __post_init__(self) -> None:
-        _freeze(self)
-
     def __len__(self) -> int:
         return len(self.x)
 
@@ -179,7 +175,7 @@ class Units:
 
 
 @dataclass(frozen=True)
-class Qualities:
+class Qualities(Frozen):
     """Numbers from elsewhere that say how good hypotheses are. Σ value / Σ weight of chosen ones is their corpus score."""
 
     names: tuple[str, ...] = ()  # [Q]
@@ -187,9 +183,6 @@ class Qualities:
     unit: tuple[float, ...] = ()  # [Q] what gains are measured in, see ``quality_unit``
     value: F64 = field(default_factory=lambda: np.zeros((0, 0)))  # [H, Q]
     weight: F64 = field(default_factory=lambda: np.zeros((0, 0)))  # [H, Q]
-
-    def __post_init__(self) -> None:
-        _freeze(self)
 
     def with_column(self, name: str, value: F64, weight: F64, *, hyp_ptr: I64, lower: bool = False) -> Qualities:
         """Return the columns with one [H] more, or in place of the one of this name; ``hyp_ptr`` [S+1] has the lists."""
@@ -231,7 +224,7 @@ def quality_unit(value: F64, weight: F64, hyp_ptr: I64) -> float:
 
 
 @dataclass(frozen=True)
-class NBest:
+class NBest(Frozen):
     """n-best lists of a corpus. Built by ``boostfeat.lists.build``, read by ``boostfeat.lists.store``; never changed in place."""
 
     ids: I64  # [S] the sentence numbers of the decoder
@@ -319,7 +312,7 @@ class NBest:
 
     def __post_init__(self) -> None:
         """Check every offset, index and length once; all code after this may trust them."""
-        _freeze(self)
+        super().__post_init__()
         s, h, r, v = len(self.ids), len(self.text), len(self.unit_idx), len(self.units)
         own = columns(self)
         for name, n, end in (

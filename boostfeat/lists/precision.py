@@ -50,13 +50,9 @@ def _found(nbest: NBest) -> dict[str, tuple[float, int]]:
     if not len(units):
         return {}
     sums = cache(lambda: _largest(nbest, _some(nbest.n_hyps)))
-
-    def largest(k: int) -> float:
-        return float(sums()[k])
-
     x = nbest.units.x  # a column at a time: features may fill most of the memory
     own = [(k, name) for k, name in enumerate(nbest.unit_names) if name not in made]
-    found = {name: printed_precision(x[units, k], partial(largest, k)) for k, name in own}
+    found = {name: printed_precision(x[units, k], partial(lambda k: float(sums()[k]), k)) for k, name in own}
     return {name: (p.step, p.digits) for name, p in found.items() if p != EXACT}
 
 
