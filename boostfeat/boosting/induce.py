@@ -140,9 +140,10 @@ def induce_on(
         model = learn(so_far.config["rounds"], {**why, **kept_reasons(so_far)})
     else:
         counts = counts_to_try(options.rounds)
-        task = partial(fit_of_trial, options=options, seed=seed, init=init, near=near, counts=counts)
+        task = partial(fit_of_trial, options=options, seed=seed, init=init, counts=counts)
+        tasks = [partial(task, near=near[k] if near else None) for k in range(len(trials))]
         beside = engine.first_weights if engine and init is None and so_far is None else None
-        fits = trials.side_by_side(task, "number of trees", options.rounds + 1, beside=beside)
+        fits = trials.side_by_side(tasks, "number of trees", options.rounds + 1, beside=beside)
         rounds, reasons = choices(trials, fits, options, counts, n_init, features.own_rows)
         give_back()
         model = learn(rounds, {**why, **reasons})
@@ -160,13 +161,12 @@ class TrialFit(NamedTuple):
 
 
 def fit_of_trial(
-    trial: Trial, options: BoostOptions, seed: int, init: Model | None, near: Sequence[F64], counts: Sequence[int]
+    trial: Trial, options: BoostOptions, seed: int, init: Model | None, near: F64 | None, counts: Sequence[int]
 ) -> TrialFit:
     """Learn from the sentences of a trial, and choose from those that it has not seen after each of these numbers of trees."""
     is_dense = trial.dev.unit_names and not options.tree_features and not (init and init.trees)  # what trees look at
     part = (trial.dev.without_sparse() if is_dense else trial.dev).take(trial.train)
-    how: dict[str, Any] = {"near": near[trial.k] if near else None, "some_of": (trial.dev, trial.train)}
-    fold = Local(part, options, seed=seed, threads=trial.threads, **how)
+    fold = Local(part, options, seed=seed, threads=trial.threads, near=near, some_of=(trial.dev, trial.train))
     record = Record(options, seed=seed, init=init, callback=lambda *_: trial.step())
     model, length = run_rounds(fold, record), learn_length(part)
     del fold, part
@@ -211,7 +211,7 @@ def choices(
         ours, margin, reasons = ways.rows[way], ways.margin[way], reasons | decision
     if held_out.ordered is not None and gain_of(metric, held_out.ordered) > gain_of(metric, ours):
         reasons[KEPT] = True
-    parts = trials.side_by_side(partial(outcomes_of_trial, ranked=ways.ranked[way], metric=options.metric))
+    parts = trials.side_by_side([partial(outcomes_of_trial, ranked=r, metric=options.metric) for r in ways.ranked[way]])
     reasons[CALIBRATION] = asdict(calibration(metric, ours=ours, theirs=held_out.first, margin=margin, parts=parts))
     own = {OWN: own_rows} if own_rows is not None else {}
     first_weights = TEMPLATED if own else OWN
@@ -219,10 +219,10 @@ def choices(
     return counts[kept], reasons | waterfall(metric, stages, by=trials.by)
 
 
-def outcomes_of_trial(trial: Trial, ranked: Sequence[F64], metric: str) -> Outcomes:
+def outcomes_of_trial(trial: Trial, ranked: F64, metric: str) -> Outcomes:
     """Say which choices are the best of the lists that a trial's model has not seen and ranks so."""
     unseen = trial.unseen(all_units=True)
-    return outcomes(unseen, ranked[trial.k], metric_of(metric, unseen))
+    return outcomes(unseen, ranked, metric_of(metric, unseen))
 
 
 def settled(trials: Trials, model: Model, options: BoostOptions, n_init: int = 0, *, own_rows: Array | None = None) -> Model:

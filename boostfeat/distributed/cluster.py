@@ -60,8 +60,8 @@ class ClusterFits:
         """Return results of a task for each of some items."""
         return self.workers.results([(task, item) for item in items])
 
-    def results(self, trials: Trials, task: Callable[[Trial], T], what: str, steps: int) -> list[T]:
-        """Return results of the task for each trial, of which every worker runs some as a whole."""
+    def results(self, trials: Trials, tasks: Sequence[Callable[[Trial], T]], what: str, steps: int) -> list[T]:
+        """Return results of a task for each trial, of which every worker runs some as a whole."""
         n = len(trials)
         threads = max(1, sum(int(worker["nthreads"]) for worker in self.workers.members.values()) // n)
 
@@ -69,7 +69,8 @@ class ClusterFits:
             if trials.tell and steps:
                 trials.tell(what, ended * steps, n * steps)
 
-        return self.workers.results([(run_trial, task, k, threads, trials.dev, trials.select) for k in range(n)], done)
+        calls = [(run_trial, task, k, threads, trials.dev, trials.select) for k, task in enumerate(tasks)]
+        return self.workers.results(calls, done)
 
     def run_rounds(
         self,

@@ -139,16 +139,16 @@ def test_what_ends_one_trial_ends_those_beside_it(steps):
     """The others end at their next step: an interrupt does not wait for fits."""
     begun: list[int] = []
 
-    def task(trial):
+    def task(k, trial):
         for _ in range(10_000):
-            begun.append(trial.k)
-            if trial.k == 0 and len(begun) > 5:
+            begun.append(k)
+            if k == 0 and len(begun) > 5:
                 raise KeyboardInterrupt
             time.sleep(0.001)
             trial.step()
 
     with pytest.raises(KeyboardInterrupt):
-        Trials(steps, threads=2).side_by_side(task)
+        Trials(steps, threads=2).side_by_side([partial(task, k) for k in range(FOLDS)])
     time.sleep(0.1)
     n = len(begun)
     time.sleep(0.1)

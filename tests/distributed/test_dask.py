@@ -302,7 +302,7 @@ def test_an_interrupted_round_ends_at_once_and_leaves_no_process(stores, tmp_pat
         begun = time.monotonic()
         _, err = running.communicate(timeout=60)
     assert time.monotonic() - begun < 5  # about 1 on an idle machine; asking workers to end would take as long as they do
-    assert (running.returncode, err.count(b"\n")) == (128 + number, 1)
+    assert (running.returncode, err.count(b"\n")) == (128 + number, 1), err
     assert b"holds the best so far; go on with --resume" in err
     assert not psutil.wait_procs(started, timeout=3)[1]
     assert Model.load(out).history

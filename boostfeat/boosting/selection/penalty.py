@@ -89,22 +89,22 @@ def penalty_fits(trials: Trials, options: BoostOptions, grid: Grid) -> list[tupl
     if options.context:
         pairs = weighed_by_size(pairs, dev, metric_of(options.context_metric, dev).fixed(options.pairs.alpha))
     some = [thinned(pairs, trial.train) for trial in trials]
-    task = partial(_fits_of_trial, pairs=some, options=options, grid=grid)
+    tasks = [partial(_fits_of_trial, pairs=own, options=options, grid=grid) for own in some]
     if threads > 1:
         threads = max(threads, len(trials))  # all at once: fits are small, and the system shares the cores evenly
-    fits = trials.side_by_side(task, "penalty of sparse features", len(grid), threads=threads)
+    fits = trials.side_by_side(tasks, "penalty of sparse features", len(grid), threads=threads)
     return list(zip(*fits, strict=True))
 
 
-def _fits_of_trial(trial: Trial, pairs: list[Pairs], options: BoostOptions, grid: Grid) -> list[PenaltyFit]:
+def _fits_of_trial(trial: Trial, pairs: Pairs, options: BoostOptions, grid: Grid) -> list[PenaltyFit]:
     """Return for each penalty the weights fitted to the trial's pairs, and what they pick from its unseen lists."""
     dev, unseen, fits, metric = trial.dev, trial.unseen(all_units=True), list[PenaltyFit](), metric_of(options.metric, trial.dev)
-    scorer, place, own = Scorer(unseen), _places(unseen, dev), pairs[trial.k]
+    scorer, place = Scorer(unseen), _places(unseen, dev)
     near, n_dense = np.zeros(len(dev.feature_names)), len(dev.global_names)
     if n_dense:
-        dense = linear_problem(dev.without_sparse(), own, threads=trial.threads)
+        dense = linear_problem(dev.without_sparse(), pairs, threads=trial.threads)
         near[:n_dense] = dense.fit(l2=options.l2 / THINNED, tol=TOLERANCE).raw
-    problem = linear_problem(dev, own, threads=trial.threads)
+    problem = linear_problem(dev, pairs, threads=trial.threads)
     for sparse_l2 in grid:
         if are_worse(metric, [fit.rows for fit in fits]):
             fits.append(fits[-1])

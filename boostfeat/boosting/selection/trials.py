@@ -6,7 +6,7 @@ way to decide, calibration) is made by what models pick from lists that they wer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from threading import Event, Lock
@@ -38,7 +38,6 @@ class Trial:
     train: I64  # sentences of it
     lists: NBest
     held_out: I64 | None  # sentences of the lists; None: all
-    k: int  # its number
     threads: int = 1
     step: Callable[[], None] = lambda: None  # a task calls it after each of its steps
 
@@ -50,8 +49,8 @@ class Trial:
 class Cluster(Protocol):
     """Workers that fits run on, with the functions that this process would run: distributed.cluster.ClusterFits is one."""
 
-    def results(self, trials: Trials, task: Callable[[Trial], T], what: str, steps: int) -> list[T]:
-        """Return Trials.side_by_side of workers; the task is a function of a module, or a partial one, and has no lists."""
+    def results(self, trials: Trials, tasks: Sequence[Callable[[Trial], T]], what: str, steps: int) -> list[T]:
+        """Return Trials.side_by_side of workers; tasks are functions of a module, or partial ones, and have no lists."""
 
     def run_rounds(self, dev: NBest, select: NBest | None, options: Any, **how: Any) -> Model:
         """Return boost.run_rounds of an engine that is on workers."""
@@ -85,26 +84,26 @@ class Trials:
     def trial(self, k: int, **how: Any) -> Trial:
         """The trial of this number, with these threads and steps."""
         if self.select is not None:
-            return Trial(self.dev, np.arange(len(self.dev)), self.select, None, k, **how)
+            return Trial(self.dev, np.arange(len(self.dev)), self.select, None, **how)
         train, held_out = self.dev.blocks_of_sentences(FOLDS)[k]
-        return Trial(self.dev, train, self.dev, held_out, k, **how)
+        return Trial(self.dev, train, self.dev, held_out, **how)
 
     def side_by_side(
         self,
-        task: Callable[[Trial], T],
+        tasks: Sequence[Callable[[Trial], T]],
         what: str = "",
         steps: int = 0,
         *,
         threads: int | None = None,
         beside: Callable[[int], Any] | None = None,
     ) -> list[T]:
-        """Return results of task(trial) in the order of trials, which share the threads.
+        """Return results of task(trial), of a task for each trial, in their order; they share the threads.
 
-        The task calls ``step`` after each of its steps: ``what`` they are, and how many a trial has, is told. ``beside`` is
+        A task calls ``step`` after each of its steps: ``what`` they are, and how many a trial has, is told. ``beside`` is
         called with a number of threads, at the same time as the last trials; not where trials are on a cluster.
         """
         if self.cluster is not None:
-            return self.cluster.results(self, task, what, steps)
+            return self.cluster.results(self, tasks, what, steps)
         done, lock, ended, threads = count(1), Lock(), Event(), threads or self.threads
         n = len(self) + (beside is not None)
         last_ones = len(self) % threads  # that are fewer than the threads, and share them: what is beside them is soon done
@@ -119,7 +118,7 @@ class Trials:
         def run(k: int) -> T | None:
             share = threads // last_ones if len(self) - last_ones <= k < len(self) else 1
             trial = self.trial(k, threads=share, step=step) if k < len(self) else None
-            result = task(trial) if trial else beside and beside(share)
+            result = tasks[k](trial) if trial else beside and beside(share)
             give_back()
             return result
 

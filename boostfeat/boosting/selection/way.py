@@ -82,7 +82,8 @@ def ways_of_trials(trials: Trials, fits: Sequence[tuple[Model, Length | None]], 
     Where no way is to be chosen, these are choices by the highest score.
     """
     ways = WAYS if is_to_choose(options) else WAYS[:1]
-    parts = trials.side_by_side(partial(_ways_of_trial, fits=fits, metric=options.metric, ways=ways))
+    how: dict[str, Any] = {"metric": options.metric, "ways": ways}
+    parts = trials.side_by_side([partial(_ways_of_trial, model=model, length=length, **how) for model, length in fits])
     places = range(min(len(part.rows) for part in parts))
     return Decisions(
         [np.concatenate([part.rows[c] for part in parts]) for c in places],
@@ -92,8 +93,8 @@ def ways_of_trials(trials: Trials, fits: Sequence[tuple[Model, Length | None]], 
     )
 
 
-def _ways_of_trial(trial: Trial, fits: Sequence[tuple[Model, Length | None]], metric: str, ways: Sequence[Way]) -> Decisions:
-    return decisions(*fits[trial.k], trial.unseen(), metric, ways=ways, threads=trial.threads)
+def _ways_of_trial(trial: Trial, model: Model, length: Length | None, metric: str, ways: Sequence[Way]) -> Decisions:
+    return decisions(model, length, trial.unseen(), metric, ways=ways, threads=trial.threads)
 
 
 def chosen_way(metric: Metric, found: Decisions, length: Length | None) -> tuple[int, dict[str, Any]]:
