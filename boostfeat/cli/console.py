@@ -157,26 +157,18 @@ class Bar:
 class Compiling(event.Listener):
     """Says when numba first compiles a kernel in this process."""
 
-    is_told = False
+    teller: int | None = os.getpid()  # the process that says so once: a fork's caller has, or will
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
 
     def on_start(self, event: Any) -> None:
-        if not Compiling.is_told:
-            self.tell_no_more()
+        if Compiling.teller == os.getpid():
+            Compiling.teller = None
             self.say(f"compiling (each time: {UNKEPT[0]} has no room)" if UNKEPT else "compiling (once)")
 
     def on_end(self, event: Any) -> None:
         pass
-
-    @classmethod
-    def tell_no_more(cls) -> None:
-        cls.is_told = True
-
-
-if hasattr(os, "register_at_fork"):  # a fork's caller has told, or will
-    os.register_at_fork(after_in_child=Compiling.tell_no_more)
 
 
 @contextlib.contextmanager
