@@ -100,8 +100,9 @@ class Folder:
         """Return what a list with these features depends on."""
         if feature_set in OWN:
             return {"inputs": [inputs[which]["sha256"]]}
-        what = {"inputs": [inputs[w]["sha256"] for w in ("dev", which)], "seed": options.seed, "version": __version__}
-        return {**what, **_unusual(options), **self.digests(feature_set)}
+        what = {"inputs": [inputs[w]["sha256"] for w in ("dev", which)], "version": __version__}
+        settings = {name: getattr(options, name) for name in ("seed", "gain", "min_count")}
+        return {**what, **settings, **self.digests(feature_set)}
 
     def make(self) -> None:
         try:
@@ -178,7 +179,7 @@ class Comparison:
             "inputs": self.inputs,
             "signatures": {m.name: m.signature(n_refs, nbest.tokenizer) for m in reported(options, nbest)},
             "versions": {**{name: version(name) for name in VERSIONS}, "python": platform.python_version()},
-            "grid": {system.name: [stage.to_json() for stage in stages(system)] for system in self.systems},
+            "grid": {system.name: list(map(asdict, stages(system))) for system in self.systems},
             "trials": options.trials,
         }
         write_json(self.folder.path / "config.json", config)
@@ -415,21 +416,14 @@ def settings(
     """Return all that a system's numbers depend on: its settings in a comparison, and what it is made from."""
     return as_read({
         **inputs,
-        **{name: getattr(options, name) for name in ("runs", "search", "rounds", "seed")},
+        **{name: getattr(options, name) for name in ("runs", "search", "rounds", "seed", "gain", "min_count")},
         "metric": options.main_metric,
-        **_unusual(options),
         "resources": resources or None,
         "system": asdict(system),
         "boosting": asdict(boost_options(system, options, {})) if system.level else None,
-        "grid": [stage.to_json() for stage in stages(system)],
+        "grid": list(map(asdict, stages(system))),
         "version": __version__,
     })  # fmt: skip
-
-
-def _unusual(options: CompareOptions) -> dict[str, Any]:
-    """Return gain and least count of features where they are not the usual ones."""
-    gain = {} if options.gain == "bleu" else {"gain": options.gain}
-    return gain | ({} if options.min_count is None else {"min_count": options.min_count})
 
 
 def _changed(name: str, old: Any, new: Any) -> str:

@@ -201,10 +201,6 @@ class Stage:
     def points(self, chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [{**chosen, **dict(zip(self.grid, values, strict=True))} for values in product(*self.grid.values())]
 
-    def to_json(self) -> dict[str, Any]:
-        """For config.json and to tell runs apart."""
-        return {"grid": dict(self.grid), **({"method": self.method} if self.method else {})}
-
 
 FOLDS = (0, 1, 2)
 MBR_SCALES = (1.0, 0.25, 0.5, 2.0, 4.0)
@@ -316,10 +312,7 @@ class Fit:
     @property
     def made_from(self) -> dict[str, Any]:
         """Settings that it depends on, beside the lists and what all systems share."""
-        s = self.system
-        row = {"method": s.method, "leaves": s.leaves, "changes": dict(s.changes), **({"recipe": s.recipe} if s.level else {})}
-        fold = {"fold": self.fold} if self.fold >= 0 else {}
-        return {**row, "params": dict(self.params), "seed": self.seed, "share": self.share, **fold}
+        return asdict(replace(self, system=replace(self.system, name="")))
 
 
 @dataclass(frozen=True)

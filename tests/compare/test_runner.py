@@ -100,8 +100,8 @@ def test_the_config_whole(run, lists):
     grids = config.pop("grid")
     assert grids == {
         "decoder": [],
-        "kbmira": [{"grid": {"c": [0.01, 0.001, 0.1]}}],
-        "al/pro": [{"grid": {"alpha": [1.0, 0.1], "keep": [100, 300], "l2": [1.0, 100.0]}}],
+        "kbmira": [{"grid": {"c": [0.01, 0.001, 0.1]}, "method": None}],
+        "al/pro": [{"grid": {"alpha": [1.0, 0.1], "keep": [100, 300], "l2": [1.0, 100.0]}, "method": None}],
     }
     assert config == {
         "boostfeat": "compare/1",
