@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-import re
 import shutil
 import sys
 import tempfile
@@ -15,7 +14,6 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from io import StringIO
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -34,12 +32,12 @@ from . import call
 from .checked_inputs import OutputFlags
 from .console import Common, laid_out, output_file, terminal_width
 
-WIDTH = 80  # columns of a printed line, at most
 EXCERPT = {"info": ((0, 4), (8, 11)), "show": ((2, 5), (-10, -2))}  # ranges of the lines of long outputs that are printed
-JOBS = (  # of the lists' 100 hypotheses 30, so that it takes about a minute
-    *(f"import $DATA/{n}.nbest.xz -s $DATA/{n}.src -r $DATA/{n}.ref --size 30 -o {n}.nbest" for n in ("dev", "select", "test")),
+IMPORT = "import $DATA/{0}.nbest.xz -s $DATA/{0}.src \\\n    -r $DATA/{0}.ref --size 30 -o {0}.nbest"
+JOBS = (  # as a shell reads them; of the lists' 100 hypotheses 30, so that it takes about a minute
+    *map(IMPORT.format, ("dev", "select", "test")),
     "info dev.nbest",
-    "compare dev.nbest --select select.nbest --test test.nbest --force -o run",
+    "compare dev.nbest --select select.nbest --test test.nbest \\\n    --force -o run",
     "show run/models/base_boost-local.json --trees 1",
     "report run -o report.html",
 )
@@ -73,10 +71,10 @@ def demo(o: DemoFlags) -> None:
             name = job.partition(" ")[0]
             if not o.quiet:
                 sys.stderr.flush()
-                print(*([] if name == "import" else [""]), *shell_lines(f"$ boostfeat {job}"), sep="\n", flush=True)
+                print("" if name == "import" else "\n", f"$ boostfeat {job}", sep="", flush=True)
             # bars move on a terminal while systems are compared; other messages would only fill the screen
             hush = [] if name == "compare" and sys.stderr.isatty() and not o.quiet else ["-q"]
-            run([word.replace("$DATA", str(data)) for word in job.split()] + common + hush, whole=o.as_json)
+            run([word.replace("$DATA", str(data)) for word in job.replace("\\", "").split()] + common + hush, whole=o.as_json)
     if page and not o.quiet:
         print(f"Open {out / 'report.html'} in any browser.")
 
@@ -90,13 +88,6 @@ def run(job: list[str], *, whole: bool) -> None:
         call(job)
     lines = printed.getvalue().splitlines()
     print(*(line for start, end in EXCERPT[job[0]] for line in (*lines[start:end], "...")), sep="\n", flush=True)
-
-
-def shell_lines(command: str) -> list[str]:
-    """Return a command in lines of at most WIDTH columns that a shell reads as one; a flag and its value stay together."""
-    bound = re.sub(r" (-\S+) (?!-)", " \\1\0", command)
-    lines = wrap(bound, WIDTH - 2, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
-    return [line.replace("\0", " ") + " \\" * (line is not lines[-1]) for line in lines]
 
 
 def can_report(o: Common) -> bool:

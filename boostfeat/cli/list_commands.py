@@ -138,12 +138,10 @@ def import_(o: ImportFlags) -> None:
 
 def _tell_parts(o: ImportFlags, parts: Sequence[PartTold]) -> None:
     """Say how large the parts of a list are together; what is distinct in all of them is not counted."""
-    added = dict(
-        zip(("sentences", "hypotheses", "units"), map(sum, zip(*(part.sizes for part in parts), strict=True)), strict=True)
-    )
-    names = zip(("sentence", "hypothesis", "unit"), added.values(), strict=True)
-    what = ", ".join(counted(n, name) for name, n in names)
-    o.finish(f"{what} in {counted(len(parts), 'part')}", o.output, parts=len(parts), **added)
+    sentences, hypotheses, units = map(sum, zip(*(part.sizes for part in parts), strict=True))
+    what = f"{counted(sentences, 'sentence')}, {counted(hypotheses, 'hypothesis')}, {counted(units, 'unit')}"
+    about = {"parts": len(parts), "sentences": sentences, "hypotheses": hypotheses, "units": units}
+    o.finish(f"{what} in {counted(len(parts), 'part')}", o.output, **about)
 
 
 def _graph_weights(o: Common, paths: list[str]) -> Mapping[str, float]:
@@ -318,8 +316,3 @@ def _feature_rows(nbest: NBest) -> list[dict[str, Any]]:
     nonzero = (features != 0).mean(axis=0)
     columns = zip(nbest.global_names, features.mean(axis=0), features.std(axis=0), nonzero, strict=True)
     return [{"name": name, "mean": float(m), "sd": float(sd), "nonzero": float(z)} for name, m, sd, z in columns]
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Features
-# ---------------------------------------------------------------------------------------------------------------------

@@ -143,13 +143,13 @@ def randomisation_p(run: FinishedRun, a: I64, b: I64) -> float:
 
 
 def levels(run: FinishedRun) -> dict[str, Any]:
-    """Return what folds said of the trees of each boosted system, and the choices of ours beside those of its rival."""
-    ours, rival = run.ours, run.rival
-    both = rival is not None and ours is not rival and ours.model is not None and ours.model.level == "local"
-    return {
-        "systems": [told for s in run.systems if s.model is not None and (told := folded(run, s))],
-        "agreement": agreement(run, ours, rival) if both and rival is not None else None,
-    }
+    """Return what folds said of the trees of each boosted system, and ours beside its rival (see ``duels``)."""
+    ours, rival, agreement = run.ours, run.rival, None
+    if rival is not None and ours is not rival and ours.model is not None and ours.model.level == "local":
+        difference = run.metric.sign * (run.score(ours.chosen) - run.score(rival.chosen))
+        have_trees = [bool(s.model and s.model.trees) for s in (ours, rival)]
+        agreement = {"ours": ours.name, "rival": rival.name, "have_trees": have_trees, "difference": difference}
+    return {"systems": [told for s in run.systems if s.model and (told := folded(run, s))], "agreement": agreement}
 
 
 def folded(run: FinishedRun, system: FinishedSystem) -> dict[str, Any] | None:
@@ -172,21 +172,6 @@ def folded(run: FinishedRun, system: FinishedSystem) -> dict[str, Any] | None:
         "best_score": scores[counts.index(why["best"])],
         **{key: why[key] for key in ("gain", "gain_error", "best", "best_gain", "best_error")},
         "worse_than": system.model.config.get("kept"),
-    }
-
-
-def agreement(run: FinishedRun, ours: FinishedSystem, rival: FinishedSystem) -> dict[str, Any]:
-    """Count how often two systems choose the same hypothesis, who is better where not, and by how much in all."""
-    difference = run.gains(ours.chosen) - run.gains(rival.chosen)
-    return {
-        "ours": ours.name,
-        "rival": rival.name,
-        "have_trees": [bool(s.model and s.model.trees) for s in (ours, rival)],
-        "same": int((ours.chosen == rival.chosen).sum()),
-        "sentences": len(ours.chosen),
-        "better": int((difference > 1e-9).sum()),
-        "worse": int((difference < -1e-9).sum()),
-        "difference": run.metric.sign * (run.score(ours.chosen) - run.score(rival.chosen)),
     }
 
 

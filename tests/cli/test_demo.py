@@ -21,21 +21,21 @@ report run -o report.html
 """.splitlines()
 PRINTED = """\
 $ cd out; DATA=/lists
-$ boostfeat import $DATA/dev.nbest.xz -s $DATA/dev.src -r $DATA/dev.ref \\
-    --size 30 -o dev.nbest
+$ boostfeat import $DATA/dev.nbest.xz -s $DATA/dev.src \\
+    -r $DATA/dev.ref --size 30 -o dev.nbest
 ran import
 $ boostfeat import $DATA/select.nbest.xz -s $DATA/select.src \\
     -r $DATA/select.ref --size 30 -o select.nbest
 ran import
-$ boostfeat import $DATA/test.nbest.xz -s $DATA/test.src -r $DATA/test.ref \\
-    --size 30 -o test.nbest
+$ boostfeat import $DATA/test.nbest.xz -s $DATA/test.src \\
+    -r $DATA/test.ref --size 30 -o test.nbest
 ran import
 
 $ boostfeat info dev.nbest
 ran info
 
-$ boostfeat compare dev.nbest --select select.nbest --test test.nbest --force \\
-    -o run
+$ boostfeat compare dev.nbest --select select.nbest --test test.nbest \\
+    --force -o run
 ran compare
 
 $ boostfeat show run/models/base_boost-local.json --trees 1
