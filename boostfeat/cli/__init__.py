@@ -156,7 +156,9 @@ def run() -> int:
 def _end_of(error: BaseException) -> tuple[str, int] | None:
     """Return what is said of an error, and the exit code; None of one that nobody expects."""
     if _signals or isinstance(error, KeyboardInterrupt | typer.Abort):  # what was interrupted may raise anything
-        return _interruption(error)
+        kept = str(error) if isinstance(error, KeyboardInterrupt) else ""  # where something is, its command has said what
+        kept = kept or "what was not finished is not kept; the same command starts anew"
+        return f"boostfeat: interrupted: {kept}", 128 + (_signals[0] if _signals else signal.SIGINT)
     if isinstance(error, _UsageError):
         return _usage_line(error), 2
     if isinstance(error, OptionError):
@@ -188,14 +190,6 @@ _signals: list[int] = []  # that have come
 def _stop(number: int, frame: FrameType | None) -> None:
     _signals.append(number)
     raise KeyboardInterrupt  # unwinds, so that temporary files and children go
-
-
-def _interruption(error: BaseException) -> tuple[str, int]:
-    """Return (line, exit code); a command that keeps something has put what into the exception."""
-    kept = str(error) if isinstance(error, KeyboardInterrupt) else ""
-    kept = kept or "what was not finished is not kept; the same command starts anew"
-    number = _signals[0] if _signals else signal.SIGINT
-    return f"boostfeat: interrupted: {kept}", 128 + number
 
 
 def _let_go(stream: TextIO) -> None:

@@ -11,7 +11,7 @@ import tempfile
 import time
 from contextlib import chdir, redirect_stdout
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions, version
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -125,8 +125,8 @@ OPTIONAL = {  # distribution: what is not to be had without it
     "onnxruntime": "export --to onnx, verified",
     "dask": "lists on several machines",
     "distributed": "lists on several machines",
+    "cc": "export --to c, verified",  # a program
 }
-PROGRAMS = {"cc": "export --to c, verified"}
 WARMING = (
     "import {data}/dev.nbest.xz -s {data}/dev.src -r {data}/dev.ref --size 5 -o dev.nbest",
     "import {data}/select.nbest.xz -s {data}/select.src -r {data}/select.ref --size 5 -o select.nbest",
@@ -158,7 +158,7 @@ def doctor(o: DoctorFlags) -> int:
     needed, parts, here, cache, check = versions(), optional_parts(), machine(), numba_cache(), self_test()
     result = {"ok": check["ok"], "versions": needed, "optional": parts, "machine": here, "numba_cache": cache, "checks": [check]}
     lines = [[name, found] for name, found in needed.items()]
-    lines += [[name, found or f"not found; needed for: {({**OPTIONAL, **PROGRAMS})[name]}"] for name, found in parts.items()]
+    lines += [[name, found or f"not found; needed for: {OPTIONAL[name]}"] for name, found in parts.items()]
     limits = "".join(f", {name}={value}" for name, value in here["limits"].items())
     lines.append(["threads", f"{here['usable_cores']} of {here['cores']} cores{limits}"])
     if here["memory_mb"]:
@@ -192,14 +192,8 @@ def versions() -> dict[str, str]:
 
 def optional_parts() -> dict[str, str | None]:
     """Return versions of packages and places of programs that more can be done with; None where there is none."""
-    return {**{name: _version(name) for name in OPTIONAL}, **{name: shutil.which(name) for name in PROGRAMS}}
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+    packages = {name: next((package.version for package in distributions(name=name)), None) for name in OPTIONAL}
+    return {**packages, "cc": shutil.which("cc")}
 
 
 def machine() -> dict[str, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..core.arrays import F64, I64, owners
+from ..core.feature_table import FeatureTable
 from ..lists.nbest import NBest, take_strings
 from ..model.model import Model, tree_scores
 from ..model.units import UnitSpace
@@ -148,24 +148,6 @@ def feature_panels(run: FinishedRun) -> list[dict[str, Any]]:
     return panels
 
 
-@dataclass(frozen=True)
-class _Varied:
-    """Rows [n · g] of a sample, once for every value of one feature: what a partial dependence is taken over."""
-
-    rows: dict[str, F64]  # [n] the sample's columns
-    name: str
-    values: F64  # [g]
-    n: int
-
-    def __len__(self) -> int:
-        return self.n * len(self.values)
-
-    def column(self, name: str) -> F64:
-        if name == self.name:
-            return np.repeat(self.values, self.n)
-        return np.tile(self.rows[name], len(self.values))
-
-
 def response_curves(model: Model, space: UnitSpace, names: list[str], *, seed: int = 0) -> list[dict[str, Any]]:
     """Partial dependence of the unit score on each feature, over the quantiles of its real values (by occurrence).
 
@@ -187,8 +169,10 @@ def response_curves(model: Model, space: UnitSpace, names: list[str], *, seed: i
         weight = model.weights.get(name, 0.0)
 
         def response(at: F64, name: str = name, weight: float = weight, trees: tuple[Any, ...] = trees) -> tuple[F64, F64]:
-            varied: TreeInput = _Varied(sample, name, at, min(SAMPLE, len(units)))
-            return weight * at, tree_scores(trees, varied).reshape(len(at), -1).mean(axis=1)
+            read = sorted({name}.union(*(tree.features() for tree in trees)))
+            x = [np.repeat(at, len(sample[f])) if f == name else np.tile(sample[f], len(at)) for f in read]
+            scores = tree_scores(trees, FeatureTable(read, np.column_stack(x)))
+            return weight * at, scores.reshape(len(at), -1).mean(axis=1)
 
         linear, from_trees = response(values)
         mean_linear, mean_trees = (part.mean() for part in response(real))

@@ -20,7 +20,7 @@ from .run_folder import FinishedRun, FinishedSystem
 
 LENGTHS = (1, 6, 11, 16, 21, 31, 41)  # first value of each bucket; the last is open
 SIZES = (1, 2, 11, 51, 101, 201, 501)
-RANKS = (1, 2, 6, 21, 101)
+RANKS = {1: "1", 2: "2–5", 6: "6–20", 21: "21–100", 101: "101+"}
 SETS = ("dev", "select", "test")
 
 
@@ -228,7 +228,7 @@ def _ranks(run: FinishedRun, systems: list[FinishedSystem]) -> dict[str, Any]:
     bucket = np.full((len(systems), len(base)), -1)
     for row, s in zip(bucket, systems, strict=True):
         some = s.chosen >= 0
-        row[some] = np.searchsorted(RANKS, run.rank[s.chosen[some]], side="right") - 1
+        row[some] = np.searchsorted(list(RANKS), run.rank[s.chosen[some]], side="right") - 1
     used = [k for k in range(len(RANKS)) if (bucket == k).any()]
     rows = []
     for at, s in zip(bucket, systems, strict=True):
@@ -238,7 +238,7 @@ def _ranks(run: FinishedRun, systems: list[FinishedSystem]) -> dict[str, Any]:
             "share": rounded(np.array([100 * i.mean() for i in inside])),
             "gain": [round(float(difference[i].mean()), 3) if i.any() else None for i in inside],
         })  # fmt: skip
-    return {"labels": [_label(RANKS, k) for k in used], "rows": rows}
+    return {"labels": [label for k, label in enumerate(RANKS.values()) if k in used], "rows": rows}
 
 
 def lengths(run: FinishedRun) -> dict[str, Any]:
@@ -320,13 +320,6 @@ def reproduction(run: FinishedRun) -> dict[str, Any]:
 def rounded(values: Array, digits: int = 2) -> list[float]:
     """Numbers for the page: few digits, and no -0."""
     return (np.round(np.asarray(values, np.float64), digits) + 0.0).tolist()
-
-
-def _label(starts: tuple[int, ...], k: int) -> str:
-    first = starts[k]
-    if k + 1 == len(starts):
-        return f"{first}+"
-    return str(first) if starts[k + 1] == first + 1 else f"{first}–{starts[k + 1] - 1}"
 
 
 def _word_counts(texts: Any) -> I64:
