@@ -30,7 +30,7 @@ from boostfeat.model.model import Model
 from boostfeat.model.units import UnitSpace
 from boostfeat.report import gather, load_run, write_report
 from boostfeat.report.model_panels import response_curves, told_share, tree_panels, used_together
-from boostfeat.report.overview import bucket_of, levels
+from boostfeat.report.overview import bucket_of, duels, levels
 from boostfeat.report.page import packed, render, script_json
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import Tree
@@ -349,7 +349,7 @@ def test_the_page_says_why_systems_have_trees_or_none(run_folder, data, local, w
 
     changes = {"boost-local": local, "boost-global": whole}
     run = replace(run, systems=tuple(recorded(s, changes.get(s.name)) for s in run.systems))
-    told = {"levels": levels(run), "trees": tree_panels(run)}
+    told = {"levels": levels(run), "duels": duels(run), "trees": tree_panels(run)}
     page = render({**data, **told}).partition('<section id="trees"')[2].partition("</section>")[0]
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", page)).replace("&#39;", "'")
     for sentence in said:
