@@ -279,13 +279,9 @@ def read_labelled(path: str | Path, options: ReadOptions, *, layout: LineLayout)
 
     def record(line: str, where: str) -> HypRecord:
         parts = split_fields(line, where, least=layout.least, most=layout.most, layout=layout.shown)
-        return HypRecord(
-            sent=sentence_id(parts[0], where),
-            text=parts[1],
-            where=where,
-            score=optional_score(parts[layout.score], where) if layout.score < len(parts) else nan,
-            features=read_features(parts[layout.features], where),
-        )
+        sent, features = sentence_id(parts[0], where), read_features(parts[layout.features], where)
+        score = optional_score(parts[layout.score], where) if layout.score < len(parts) else nan
+        return HypRecord(sent, parts[1], where, score, features)
 
     return read_bar_list(path, options, partial(_columns, layout=layout), record)
 

@@ -66,8 +66,8 @@ def from_transformers(
         )
     special = set(getattr(tokenizer, "all_special_ids", ()))
     builder = TokenBuilder(options)
-    for k, (ids, values, signals, score) in enumerate(rows):
-        builder.add(_transformer_hyp(k // n, k, ids, values, signals, score, tokenizer, special, ends))
+    for k, row in enumerate(rows):
+        builder.add(_transformer_hyp(k // n, f"sequence {k}", row, tokenizer, special, ends))
     return _finished(builder.finish(), sources, refs, quality)
 
 
@@ -212,19 +212,9 @@ def _known_others(logs: Sequence[Array], ids: Sequence[int]) -> dict[str, list[f
     return {MARGIN: margins, ENTROPY: entropies}
 
 
-def _transformer_hyp(
-    sent: int,
-    k: int,
-    ids: list[int],
-    values: list[float],
-    signals: dict[str, list[float]],
-    score: float,
-    tokenizer: Any,
-    special: set[int],
-    ends: set[int],
-) -> TokenHyp:
+def _transformer_hyp(sent: int, where: str, row: Row, tokenizer: Any, special: set[int], ends: set[int]) -> TokenHyp:
     """Special tokens have no text: the end's score is that of </s>, others' belong to the next word; forced ones are left out."""
-    where = f"sequence {k}"
+    ids, values, signals, score = row
     kept = [t for t, (token, v) in enumerate(zip(ids, values, strict=True)) if v != 0.0 or token not in special | ends]
     if any(not isfinite(values[t]) for t in kept):
         raise InputError(f"{where}: expected finite scores of its tokens, found others; is it of this output?")
@@ -233,16 +223,9 @@ def _transformer_hyp(
     pieces = ["▁" if ids[t] in special else as_piece(name) for t, name in zip(kept, names, strict=True)]
     text = tokenizer.decode(ids, skip_special_tokens=True)
     features = {DECODER_SCORE: score} if isfinite(score) else {}
-    return TokenHyp(
-        sent,
-        " ".join(pieces[:-1] if ended else pieces),
-        where,
-        score if isfinite(score) else sum(values),
-        features,
-        {NAME: [values[t] for t in kept]},
-        {name: [column[t] for t in kept] for name, column in signals.items()},
-        text=text,
-    )
+    total, scores = score if isfinite(score) else sum(values), {NAME: [values[t] for t in kept]}
+    signals = {name: [column[t] for t in kept] for name, column in signals.items()}
+    return TokenHyp(sent, " ".join(pieces[:-1] if ended else pieces), where, total, features, scores, signals, text=text)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -291,14 +274,9 @@ def _vllm_hyp(sent: int, where: str, sample: Any) -> TokenHyp:
     chosen = [step[token] for step, token in zip(steps, sample.token_ids, strict=True)]
     values = [max(float(one.logprob), LOWEST) for one in chosen]
     texts = [one.decoded_token or "" for one in chosen]
-    ended = _ends_with_a_special(texts, sample.text)
+    whole, without_last, plain = ("".join(text.split()) for text in ("".join(texts), "".join(texts[:-1]), sample.text))
+    ended = whole != plain and without_last == plain  # by a token that is no part of the text
     listed = [[float(one.logprob) for one in step.values()] for step in steps]
     signals = signals_of(values, listed) if min(map(len, listed)) > 1 else {}
     pieces = " ".join(as_piece(text) or "▁" for text in (texts[:-1] if ended else texts))
     return TokenHyp(sent, pieces, where, score, features, {NAME: values}, signals, text=sample.text)
-
-
-def _ends_with_a_special(texts: Sequence[str], text: str) -> bool:
-    """Whether the last token is no part of the text."""
-    plain = "".join(text.split())
-    return "".join("".join(texts).split()) != plain and "".join("".join(texts[:-1]).split()) == plain

@@ -139,9 +139,11 @@ def _finished(corpus: Corpus, lines: Lines, nbest: NBest, options: ReadOptions, 
     is_inside = is_part and first <= last < min(map(len, filter(None, (lines.source, *lines.refs))), default=0)
     own = {"start": first, "end": last + 1} if is_inside else {}
     nbest = lines.attached(nbest, name, **own, threads=options.threads)
-    warn_of_pieces(nbest, options.warn)
     warn_of_references(nbest, options.warn)
-    warn_of_names(nbest, options.warn)
+    names = set(nbest.global_names)
+    if both := next((name for name in nbest.global_names if {f"{name}_0", f"{name}_1"} <= names), None):
+        several = f"{both} has one value in some hypotheses, more in others ({both}_0, ...)"
+        options.warn(f"warning: {several}; those that are absent count as 0")
     return nbest
 
 
@@ -347,9 +349,22 @@ def _subwords(refs: Sequence[Sequence[str]], options: ReadOptions) -> str:
 
 
 def warn_of_references(nbest: NBest, warn: Callable[[str], None]) -> None:
-    """Say so where references cannot be those of the lists: empty, the source, or no nearer than those of other sentences."""
+    """Say so where references cannot be those of the lists: empty, the source, or no nearer than those of other sentences.
+
+    And where texts are in pieces and references are not: no metric can compare them.
+    """
     if not len(nbest.refs):
         return
+    if (
+        has_marks(nbest.text)
+        and (scheme := scheme_of(text := words_of(nbest.text))) != "none"
+        and scheme_of(words_of(nbest.refs)) == "none"
+    ):
+        share = np.mean(text.per_row(text.matches(MARKS[scheme])) > 0)
+        warn(
+            f"{share:.0%} of the texts have {MARKS[scheme]!r}: they are in pieces ({scheme}) and the references are not, so that "
+            f"scores mean nothing; join the pieces of this list before, or by --subwords {scheme} where its format has that"
+        )
     refs, sources = nbest.refs.to_pylist(), nbest.source.to_pylist()
     if without := sum(a == b for a, b in pairwise(nbest.ref_ptr.tolist())):
         warn(f"warning: sentences without references: {without:,} of {len(nbest):,}; no metric is computed unless all have them")
@@ -380,29 +395,6 @@ def warn_of_shape(nbest: NBest, warn: Callable[[str], None]) -> None:
         s = int(np.argmin(counts))
         few = counted(int(counts[s]), "hypothesis")
         warn(f"warning: the list of sentence {ids[s]} has {few}, all others {most:,}; was it cut?")
-
-
-def warn_of_names(nbest: NBest, warn: Callable[[str], None]) -> None:
-    """Say so where a feature has one value in some hypotheses and several in others: these have names of their own."""
-    names = set(nbest.global_names)
-    if both := next((name for name in nbest.global_names if {f"{name}_0", f"{name}_1"} <= names), None):
-        warn(
-            f"warning: {both} has one value in some hypotheses, more in others ({both}_0, ...); those that are absent count as 0"
-        )
-
-
-def warn_of_pieces(nbest: NBest, warn: Callable[[str], None]) -> None:
-    """Say so where texts are in pieces and the references are not: no metric can compare them."""
-    if not len(nbest.refs) or not has_marks(nbest.text):
-        return
-    text, refs = words_of(nbest.text), words_of(nbest.refs)
-    scheme = scheme_of(text)
-    if scheme != "none" and scheme_of(refs) == "none":
-        share = np.mean(text.per_row(text.matches(MARKS[scheme])) > 0)
-        warn(
-            f"{share:.0%} of the texts have {MARKS[scheme]!r}: they are in pieces ({scheme}) and the references are not, so that "
-            f"scores mean nothing; join the pieces of this list before, or by --subwords {scheme} where its format has that"
-        )
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -19,9 +19,10 @@ denominator; if any has a column, all have. The header says which are better whe
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 from math import isfinite, isnan, nan
 from pathlib import Path
@@ -363,7 +364,7 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
     names = list(nbest.unit_names), list(nbest.extra_names), sparse_names or UNSET
     header = _Header(VERSION, *names, lower or UNSET, spread or UNSET, dict(nbest.meta) or UNSET)
     stream.write(_encode(header) + b"\n")
-    units = _UnitWriter(nbest, sparse_names)
+    units_of = _unit_writer(nbest, sparse_names)
     texts, sources, refs = nbest.text.to_pylist(), nbest.source.to_pylist(), nbest.refs.to_pylist()
     absent = is_absent(nbest.extra)
     of_lists, of_hyps = (_objects(notes) for notes in (nbest.notes.sentences, nbest.notes.hyps))
@@ -379,7 +380,7 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
             if features := features | _row(nbest.extra_sparse, h, sparse_names):
                 hyp["features"] = features
             if nbest.unit_ptr[h] < nbest.unit_ptr[h + 1]:
-                hyp["units"] = units.of_hyp(h, source, split_words(texts[h]))
+                hyp["units"] = units_of(h, source, split_words(texts[h]))
             if qualities.names:
                 pairs = zip(qualities.names, qualities.value[h].tolist(), qualities.weight[h].tolist(), strict=True)
                 hyp["quality"] = {name: value if weight == 1 else (value, weight) for name, value, weight in pairs}
@@ -397,43 +398,39 @@ def _objects(notes: Strings) -> list[dict[str, Any]]:
         raise InputError(f"notes of the list: expected objects in JSON, found others ({error}); import it again") from None
 
 
-class _UnitWriter:
-    """Units as JSON; what does not depend on the place is made once for each distinct unit."""
+def _unit_writer(nb: NBest, sparse_names: list[str]) -> Callable[[int, list[str], list[str]], list[dict[str, Any]]]:
+    """Return a function that gives the units of a hypothesis as JSON, by the words of both sides."""
+    units = nb.units
+    src, tgt, align = (column.to_pylist() for column in (units.src, units.tgt, units.align))
 
-    def __init__(self, nbest: NBest, sparse_names: list[str]) -> None:
-        self.nbest, self.sparse_names = nbest, sparse_names
-        self.tails: dict[int, dict[str, Any]] = {}
-        units = nbest.units
-        self.src, self.tgt, self.align = (column.to_pylist() for column in (units.src, units.tgt, units.align))
+    @cache
+    def tail(u: int) -> dict[str, Any]:
+        """Make what does not depend on the place, once for each distinct unit."""
+        found = {
+            "x": Raw(_encode(units.x[u].tolist())) if nb.unit_names else None,
+            "sparse": _row(units.sparse, u, sparse_names),
+            "align": align[u],
+            "score": None if isnan(units.score[u]) else float(units.score[u]),
+        }
+        return {key: value for key, value in found.items() if value or value == 0}
 
-    def of_hyp(self, h: int, source: list[str], target: list[str]) -> list[dict[str, Any]]:
-        nb, out = self.nbest, []
-        at = slice(nb.unit_ptr[h], nb.unit_ptr[h + 1])
+    def units_of(h: int, source: list[str], target: list[str]) -> list[dict[str, Any]]:
+        at, out = slice(nb.unit_ptr[h], nb.unit_ptr[h + 1]), []
         idx = nb.unit_idx[at]
-        columns = (idx, nb.src_start[at], nb.units.src_len[idx], nb.tgt_start[at], nb.units.tgt_len[idx])
+        columns = (idx, nb.src_start[at], units.src_len[idx], nb.tgt_start[at], units.tgt_len[idx])
         for u, s, n_src, t, n_tgt in zip(*(column.tolist() for column in columns), strict=True):
             unit: dict[str, Any] = {}
-            sides = ("src", source, s, n_src, self.src[u]), ("tgt", target, t, n_tgt, self.tgt[u])
+            sides = ("src", source, s, n_src, src[u]), ("tgt", target, t, n_tgt, tgt[u])
             for key, words, start, length, text in sides:
                 has_place = start >= 0 and length >= 0
                 if has_place:
                     unit[key] = (start, start + length)
                 if text != (" ".join(words[start : start + length]) if has_place else ""):
                     unit[f"{key}_text"] = text
-            out.append(unit | self._tail(u))
+            out.append(unit | tail(u))
         return out
 
-    def _tail(self, u: int) -> dict[str, Any]:
-        if u not in self.tails:
-            units = self.nbest.units
-            tail = {
-                "x": Raw(_encode(units.x[u].tolist())) if self.nbest.unit_names else None,
-                "sparse": _row(units.sparse, u, self.sparse_names),
-                "align": self.align[u],
-                "score": None if isnan(units.score[u]) else float(units.score[u]),
-            }
-            self.tails[u] = {key: value for key, value in tail.items() if value or value == 0}
-        return self.tails[u]
+    return units_of
 
 
 def _row(rows: SparseRows, r: int, names: list[str]) -> dict[str, float]:

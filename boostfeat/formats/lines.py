@@ -44,10 +44,14 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
         counts = _counts(len(lines), str(path), options)
     texts, columns = _scores_of(lines, places, str(path))
     for spec in options.scores:
-        name, columns_of = _beside(spec, len(lines), str(path), first=not columns)
+        name, file = _named(spec, "--scores")
+        name, values = name if columns or file != spec else SCORE, read_numbers(file).values
         if name in columns:
             raise InputError(f"--scores: expected distinct names, found {name!r} twice; give NAME=FILE")
-        columns[name] = columns_of
+        if len(values) != len(lines):
+            expected = f"{counted(len(lines), 'number')}, one for each hypothesis of {path}"
+            raise InputError(f"{file}: expected {expected}, found {len(values)}; give its own scores")
+        columns[name] = values.tolist()
     builder, at = TokenBuilder(options), 0
     main = next(iter(columns.values()), [nan] * len(lines))
     for sent, n in enumerate(counts):
@@ -112,19 +116,6 @@ def _scores_of(lines: Sequence[str], places: Sequence[int], path: str) -> tuple[
     return [normal(line) for line in lines], {}
 
 
-def _beside(spec: str, n: int, path: str, *, first: bool) -> tuple[str, list[float]]:
-    name, equals, file = spec.partition("=")
-    if not equals or Path(spec).exists():
-        name, file = SCORE if first else Path(spec).name, spec
-    values = read_numbers(file).values
-    if len(values) != n:
-        raise InputError(
-            f"{file}: expected {counted(n, 'number')}, one for each hypothesis of {path}, found {len(values)}; give its own "
-            "scores"
-        )
-    return name, values.tolist()
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Outputs of systems
 # ---------------------------------------------------------------------------------------------------------------------
@@ -140,7 +131,7 @@ def read_systems(specs: Sequence[str], options: ReadOptions) -> NBest:
 
     Systems give no scores of their own: a model is needed to choose. Words are units.
     """
-    named = [_named(spec) for spec in specs]
+    named = [_named(spec, "--system") for spec in specs]
     if twice := repeated(name for name, _ in named):
         raise InputError(f"--system: expected distinct names, found {twice!r} twice; give NAME=FILE")
     outputs = [[line for _, line in read_lines(path)] for _, path in named]
@@ -155,12 +146,13 @@ def read_systems(specs: Sequence[str], options: ReadOptions) -> NBest:
     return with_features(nbest, _features(nbest, [name for name, _ in named][: options.size], threads=options.threads))
 
 
-def _named(spec: str) -> tuple[str, str]:
+def _named(spec: str, flag: str) -> tuple[str, str]:
+    """Return the name and the file of ``NAME=FILE``, or of ``FILE``, which is named like itself."""
     name, equals, path = spec.partition("=")
     if not equals or Path(spec).exists():
         return Path(spec).name, spec
     if not name:
-        raise InputError(f"--system {spec}: expected NAME=FILE, found no name; give one")
+        raise InputError(f"{flag} {spec}: expected NAME=FILE, found no name; give one")
     return name, path
 
 

@@ -432,15 +432,11 @@ def read_espnet(path: str | Path, options: ReadOptions) -> NBest:
     for sent, utt in enumerate(texts[0]):
         for (in_text, in_score), own, score in zip(places, texts, scores, strict=True):
             if utt in own:
-                value = _tensor(score[utt], in_score + utt) if utt in score else nan
+                bare = score.get(utt, "").removeprefix("tensor(").split(",")[0].rstrip(")")  # as PyTorch prints one
+                value = number(bare, in_score + utt, "the score") if utt in score else nan
                 features = {"score": value} if value == value else {}
                 builder.add(TokenHyp(sent, normal(own[utt]), in_text + utt, value, features))
     return builder.finish()
-
-
-def _tensor(text: str, where: str) -> float:
-    """Return a number, also that of ``tensor(-3.2)``, as PyTorch prints one."""
-    return number(text.removeprefix("tensor(").split(",")[0].rstrip(")"), where, "the score")
 
 
 def _key_values(path: str | Path) -> dict[str, str]:

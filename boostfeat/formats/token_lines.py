@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import log
 from pathlib import Path
@@ -156,18 +155,9 @@ def read_fairseq(path: str | Path, options: ReadOptions) -> NBest:
     by characters. With ``--remove-bpe`` H has fewer tokens than P has scores, and nobody can tell which belong to which. Other
     lines are not read.
     """
-    hyps = _hyps_of_fairseq(read_lines(path), path)
-    in_pieces = options.subwords not in ("auto", "none")
-    in_pieces |= options.subwords == "auto" and scheme_of_lines([hyp.tokens for hyp in hyps]) != "none"
-    builder = TokenBuilder(options)
-    builder.take(_of_fairseq(hyp, in_pieces=in_pieces) for hyp in sorted(hyps, key=lambda hyp: hyp.sent))
-    return builder.finish()
-
-
-def _hyps_of_fairseq(lines: Iterable[tuple[int, str]], path: str | Path) -> list[_FairseqHyp]:
     hyps: list[_FairseqHyp] = []
     latest: dict[int, _FairseqHyp] = {}
-    for n, line in lines:
+    for n, line in read_lines(path):
         if line[1:2] != "-" or not (tagged := _TAGGED.fullmatch(line)):
             continue
         where = f"{path}:{n}"
@@ -181,7 +171,11 @@ def _hyps_of_fairseq(lines: Iterable[tuple[int, str]], path: str | Path) -> list
             latest[sent].lines[tag] = rest, where
     if not hyps:
         raise FormatError(str(path), expected="H- lines", found="none", fix="run fairseq-generate without --quiet")
-    return hyps
+    in_pieces = options.subwords not in ("auto", "none")
+    in_pieces |= options.subwords == "auto" and scheme_of_lines([hyp.tokens for hyp in hyps]) != "none"
+    builder = TokenBuilder(options)
+    builder.take(_of_fairseq(hyp, in_pieces=in_pieces) for hyp in sorted(hyps, key=lambda hyp: hyp.sent))
+    return builder.finish()
 
 
 def _of_fairseq(hyp: _FairseqHyp, *, in_pieces: bool) -> TokenHyp:

@@ -85,17 +85,14 @@ def parse_line(line: str, where: str, cache: dict[str, UnitRecord]) -> HypRecord
         words = split_words(phrase)
         if block not in cache:
             cache[block] = _parse_block(block, where)
-        units.append(_placed(cache[block], len(tokens), len(words), where))
+        unit, start = cache[block], len(tokens)
+        if words and unit.align and unit.src:
+            fields.check_links(unit.align, where, n_src=unit.src[1] - unit.src[0], n_tgt=len(words))
+        # of a word that it drops Moses says 0-0: links to nothing are left out
+        units.append(unit._replace(tgt=(start, start + len(words)), align=unit.align if words else ""))
         tokens += words
     score = fields.number(split_words(parts[3])[0], where, "the score") if len(parts) > 3 and parts[3] else nan
     return HypRecord(sent, " ".join(tokens), where, score, units=units, totals=fields.read_features(parts[2], where))
-
-
-def _placed(unit: UnitRecord, start: int, n_words: int, where: str) -> UnitRecord:
-    """The unit of a block at its place in the text. Of a word that it drops Moses says 0-0: links to nothing are left out."""
-    if n_words and unit.align and unit.src:
-        fields.check_links(unit.align, where, n_src=unit.src[1] - unit.src[0], n_tgt=n_words)
-    return unit._replace(tgt=(start, start + n_words), align=unit.align if n_words else "")
 
 
 def _parse_block(block: str, where: str) -> UnitRecord:
@@ -103,12 +100,8 @@ def _parse_block(block: str, where: str) -> UnitRecord:
     first, dash, last = span.partition("-")
     if not (dash and is_whole(first) and is_whole(last) and int(first) <= int(last) < 2**31 - 1):
         raise FormatError(where, expected="a source span like 0-1 in a block", found=clip(span))
-    return UnitRecord(
-        features=fields.read_features(rest, where),
-        src=(int(first), int(last) + 1),
-        align=" ".join(split_words(align)),
-        score=fields.number(total, where, "total") if total else nan,
-    )
+    features, score = fields.read_features(rest, where), fields.number(total, where, "total") if total else nan
+    return UnitRecord(features, (int(first), int(last) + 1), align=" ".join(split_words(align)), score=score)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -150,8 +150,11 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
     check_writable(nbest, "|||")
     texts, within = nbest.text.to_pylist(), _are_within_words(nbest.units)
     for h, (ident, features, score) in enumerate(labelled_rows(nbest, nbest.global_features)):
-        places = _places(nbest, h, within)
-        parts = [str(ident), _checked_text(texts[h], ident), features, *([score] if score or places else []), *places]
+        text, places = texts[h], _places(nbest, h, within)
+        if "|" in text and ("|||" in text or _MARK.search(text) or BLOCK.search(text)):
+            expected = "a text without '|||' and marks like |0-1| for a Moses list"
+            raise InputError(f"sentence {ident}: expected {expected}, found {clip(text)}; write JSON lines instead")
+        parts = [str(ident), text, features, *([score] if score or places else []), *places]
         stream.write((" ||| ".join(parts) + "\n").encode())
 
 
@@ -205,15 +208,6 @@ def check_writable(nbest: NBest, bars: str) -> None:
         if split_words(name) != [name] or bars in name or "\n" in name or "\r" in name:
             expected = f"feature names without spaces and {bars!r} for Moses' formats"
             raise InputError(f"expected {expected}, found {name!r}; write JSON lines instead")
-
-
-def _checked_text(text: str, ident: int) -> str:
-    if "|" in text and ("|||" in text or _MARK.search(text) or BLOCK.search(text)):
-        raise InputError(
-            f"sentence {ident}: expected a text without '|||' and marks like |0-1| for a Moses list, found {clip(text)}; "
-            "write JSON lines instead"
-        )
-    return text
 
 
 def _places(nbest: NBest, h: int, within: Array) -> list[str]:
