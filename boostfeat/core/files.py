@@ -84,7 +84,8 @@ class _Input:
             raise (self._damaged(error) if error.errno is None else cannot_read(self.name, error)) from None
         self.at += n
         if self.stream is not self.raw:
-            check_growth(self.name, self.at, self._compressed_size())
+            size = os.fstat(self.file.fileno()).st_size if self.file is self.raw else self.raw.raw.taken  # what came of a pipe
+            check_growth(self.name, self.at, size)
         return n
 
     def read(self, size: int) -> bytes:
@@ -95,10 +96,6 @@ class _Input:
         if self.name != "-":
             self.stream.close()
             self.file.close()
-
-    def _compressed_size(self) -> int:
-        """Return the size of the file; of a pipe, what has come through it."""
-        return os.fstat(self.file.fileno()).st_size if self.file is self.raw else int(self.raw.raw.taken)
 
     def _damaged(self, error: Exception) -> FormatError:
         return FormatError(
@@ -123,17 +120,13 @@ def _open(path: str | Path) -> _Input:
 
 def cannot_read(name: str, error: OSError) -> InputError:
     if error.errno == errno.ENOENT:
-        near = next((path for path in _other_names(name) if os.path.isfile(path)), None)
+        stem, suffix = os.path.splitext(name)
+        same = [name + other for other in COMPRESSORS] + [stem] * (suffix in COMPRESSORS)  # compressed, or not
+        near = next(filter(os.path.isfile, same), None)
         return InputError(f"{name}: expected a file, found none; {f'there is {near}' if near else 'check the path'}")
     if error.errno == errno.EISDIR:
         return InputError(f"{name}: expected a file, found a folder; name the files in it")
     return InputError(f"{name}: expected a readable file, found: {_why(error)}; check its permissions")
-
-
-def _other_names(name: str) -> Iterator[str]:
-    """Yield the names of the same file compressed, or not."""
-    stem, suffix = os.path.splitext(name)
-    yield from [name + other for other in COMPRESSORS] + [stem] * (suffix in COMPRESSORS)
 
 
 class Block(NamedTuple):
@@ -278,9 +271,8 @@ def is_writable_target(path: str | Path) -> None:
     on_write(path)
     target = Path(path)
     folder = os.path.dirname(os.path.realpath(target))
-    exists = True
     try:
-        target.stat()
+        exists = bool(target.stat())
     except (FileNotFoundError, NotADirectoryError):
         exists = False
     except OSError as error:

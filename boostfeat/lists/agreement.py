@@ -104,16 +104,12 @@ def shared_sentences(lists: Mapping[str, NBest]) -> list[Shared]:
     """
     found = []
     for a, b in combinations(lists, 2):
-        kinds = [k for k, (own, other) in enumerate(zip(_told(lists[a]), _told(lists[b]), strict=True)) if own and other]
+        told = [(has_text(lists[name].source), has_text(lists[name].refs)) for name in (a, b)]
+        kinds = [k for k, both in enumerate(zip(*told, strict=True)) if all(both)]
         own, other = (_keys(lists[name], kinds) for name in (a, b))
         if both := sum(map(set(own).__contains__, other)):
             found.append(Shared(a, b, both, both / len(other), sorted(own) == sorted(other)))
     return found
-
-
-def _told(nbest: NBest) -> tuple[bool, bool]:
-    """Tell whether a list has sources and references."""
-    return has_text(nbest.source), has_text(nbest.refs)
 
 
 def _keys(nbest: NBest, kinds: Sequence[int]) -> list[tuple[str, ...]]:

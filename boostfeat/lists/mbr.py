@@ -146,9 +146,8 @@ def expected_under(nbest: NBest, p: F64, *, gain: str = "bleu", threads: int = 1
     """[H, C] expected gain under each of C posteriors p [H, C]; pairs are compared once for all."""
     metric = metric_of(gain, nbest)
     _check_longest(nbest.hyp_ptr)
+    text, out = nbest.text, np.zeros(p.shape)
     if isinstance(metric, Bleu | SentenceBleu):
-        out = np.zeros(p.shape)
-        text = nbest.text
 
         def gains_of_run(a: int) -> None:
             ptr = nbest.hyp_ptr[a : a + _RUN + 1]
@@ -156,28 +155,23 @@ def expected_under(nbest: NBest, p: F64, *, gain: str = "bleu", threads: int = 1
             out[hyps] = expected_gains(ptr - ptr[0], words_of(text[hyps]), p[hyps])
 
         in_threads(gains_of_run, range(0, len(nbest), _RUN), threads)
-        return out
-    if not isinstance(metric, TextMetric):
+    elif isinstance(metric, TextMetric):
+
+        def gains_of_list(s: int) -> None:
+            """Take a list of n hypotheses for n lists of them, each with one as the reference."""
+            first, last = int(nbest.hyp_ptr[s]), int(nbest.hyp_ptr[s + 1])
+            n = last - first
+            own = text.slice(first, n)
+            rows = metric.count(Texts(np.arange(n + 1) * n, own.take(np.tile(np.arange(n), n)), np.arange(n + 1), own))
+            gains = metric.higher(metric.score(rows)).reshape(n, n)  # [reference, hypothesis]
+            out[first:last] = np.einsum("rh,rc->hc", gains, p[first:last])
+
+        in_threads(gains_of_list, np.flatnonzero(np.diff(nbest.hyp_ptr)).tolist(), threads)
+    else:
         raise InputError(
             f"minimum Bayes risk by {gain}: expected a metric that compares two texts (bleu, chrf, ter, wer, cer), found "
             "one that does not; leave mbr out"
         )
-    return _expected_of_texts(nbest, metric, p, threads=threads)
-
-
-def _expected_of_texts(nbest: NBest, metric: TextMetric, p: F64, *, threads: int) -> F64:
-    """[H, C] the same by a metric of texts: a list of n hypotheses is n lists of them, each with one as the reference."""
-    text, out = nbest.text, np.zeros(p.shape)
-
-    def work(s: int) -> None:
-        first, last = int(nbest.hyp_ptr[s]), int(nbest.hyp_ptr[s + 1])
-        n = last - first
-        own = text.slice(first, n)
-        rows = metric.count(Texts(np.arange(n + 1) * n, own.take(np.tile(np.arange(n), n)), np.arange(n + 1), own))
-        gains = metric.higher(metric.score(rows)).reshape(n, n)  # [reference, hypothesis]
-        out[first:last] = np.einsum("rh,rc->hc", gains, p[first:last])
-
-    in_threads(work, [s for s in range(len(nbest)) if nbest.hyp_ptr[s + 1] > nbest.hyp_ptr[s]], threads)
     return out
 
 

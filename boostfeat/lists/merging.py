@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
@@ -99,10 +100,9 @@ def _dense_names(parts: Sequence[tuple[tuple[str, ...], int]]) -> tuple[str, ...
 
     A short list, all of whose features are frequent in it, must not make dense columns in a long one.
     """
-    rows: dict[str, int] = {}
+    rows = Counter[str]()
     for names, n in parts:
-        for name in names:
-            rows[name] = rows.get(name, 0) + n
+        rows.update(dict.fromkeys(names, n))
     least = DENSE_SHARE * sum(n for _, n in parts)
     return tuple(name for name, n in rows.items() if n >= least)
 

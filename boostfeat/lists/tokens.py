@@ -282,8 +282,8 @@ class TokenBuilder(Builder):
         has_end = next(iter(models.values()))[0] == tokens.counts + 1 if models else np.zeros(len(tokens), bool)
         return _with_ends(columns, joined, self._source_spans(tokens, joined.first, joined.n_pieces), has_end)
 
-    def _source_spans(self, tokens: Words, first: I64, n_pieces: I64) -> _Spans:
-        """From the first to the last source token that pieces of each unit are linked to; and these links, '0-0 2-0'."""
+    def _source_spans(self, tokens: Words, first: I64, n_pieces: I64) -> tuple[I64, I64, Strings]:
+        """[W] each: first source token that pieces of a unit are linked to, how many up to the last, and the links, '0-0 2-0'."""
         n = len(first)
         linked: dict[int, set[int]] = {}  # source tokens, by unit
         if self._links and self._links_fit(tokens):
@@ -297,7 +297,7 @@ class TokenBuilder(Builder):
         for u, own in linked.items():
             start[u], length[u] = min(own), max(own) + 1 - min(own)
             align[u] = " ".join(f"{s - min(own)}-0" for s in sorted(own))
-        return _Spans(start, length, strings(align) if linked else empty_strings(n))
+        return start, length, strings(align) if linked else empty_strings(n)
 
     def _source_lengths(self, tokens: Words) -> I64:
         """[H] tokens of each source sentence; beyond them is its end. Enormous where no source was given."""
@@ -371,12 +371,6 @@ class _Draft(NamedTuple):
     align: Strings
 
 
-class _Spans(NamedTuple):
-    start: I64  # [W] -1 where there is none
-    length: I64
-    align: Strings
-
-
 def _coverage(links: Sequence[tuple[int, int]], tokens: str) -> dict[str, float]:
     n = tokens.count(" ") + 1 if tokens else 0
     aligned = {t for _, t in links if t < n}
@@ -404,8 +398,9 @@ def _one_by_one(tokens: Words, joined: Joined) -> Joined:
     return Joined(tokens.ptr, take_strings(tokens.names, tokens.ids), n_words, np.arange(n), np.ones(n, np.int64))
 
 
-def _with_ends(columns: Mapping[str, tuple[F64, F64]], words: Joined, src: _Spans, has_end: Bool) -> _Draft:
+def _with_ends(columns: Mapping[str, tuple[F64, F64]], words: Joined, spans: tuple[I64, I64, Strings], has_end: Bool) -> _Draft:
     """Units of words [W] and, where there is one, that of the end of each hypothesis, after its words."""
+    src_start, src_len, links = spans
     n, ends = len(words.text), np.flatnonzero(has_end)
     places = words.ptr[1:][ends]
 
@@ -415,7 +410,7 @@ def _with_ends(columns: Mapping[str, tuple[F64, F64]], words: Joined, src: _Span
     x = np.column_stack([spread(of_words, at_end[ends]) for of_words, at_end in columns.values()])
     at = spread(np.arange(n), n)  # of each unit's text, that of ends after all others
     texts = take_strings(pa.concat_arrays([words.text, strings([END_OF_SENTENCE])]), at)
-    aligned = take_strings(pa.concat_arrays([src.align, strings([""])]), at) if has_text(src.align) else empty_strings(len(at))
-    starts = spread(src.start, -1), spread(words.starts(), np.diff(offsets(words.n_words)[words.ptr])[ends])
+    aligned = take_strings(pa.concat_arrays([links, strings([""])]), at) if has_text(links) else empty_strings(len(at))
+    starts = spread(src_start, -1), spread(words.starts(), np.diff(offsets(words.n_words)[words.ptr])[ends])
     unit_ptr = offsets(np.diff(words.ptr) + has_end)
-    return _Draft(unit_ptr, *starts, tuple(columns), x, texts, spread(src.length, -1), spread(words.n_words, 0), aligned)
+    return _Draft(unit_ptr, *starts, tuple(columns), x, texts, spread(src_len, -1), spread(words.n_words, 0), aligned)

@@ -404,8 +404,7 @@ def metric_of(name: str, lists: Lists | None = None) -> Metric:
         return known[name]
     if smoothed := re.fullmatch(r"bleu\+(\d*\.?\d+)", name):
         return SentenceBleu(name, float(smoothed[1]))
-    parts = _parts(name, known)
-    if parts:
+    if parts := _parts(name, known):
         return Combination(name, parts)
     error = unknown_name("metric", name, known)
     raise error if lists is None or columns else InputError(f"{error}; the list has no quality column")

@@ -122,15 +122,10 @@ class Reranker:
         return PlainModel(data, plain_templates(self._plan, self.features.registry), files, self.missing)
 
     @cached_property
-    def _needed(self) -> set[str]:
-        """Features that the model reads of candidates."""
-        return set(self.plain.data["inputs"])
-
-    @cached_property
     def _reads_words(self) -> bool:
         """Whether the model reads what import makes of texts."""
         local_trees = bool(self.model.trees) and self.model.level == "local"
-        return local_trees or bool(self.plain.templates) or bool(self._needed & COMPUTED)
+        return local_trees or bool(self.plain.templates) or bool(self.plain.inputs & COMPUTED)
 
     def _dictionaries(self, candidates: Candidates, source: str) -> tuple[list[dict[str, Any]], str]:
         """Return candidates of any kind as dictionaries, and their source."""
@@ -139,7 +134,7 @@ class Reranker:
             rows = as_dictionaries(candidates)
             if not self._reads_words or any("units" in row for row in rows):
                 return rows, source
-            return dictionaries_of_texts(rows, source, self._needed), source
+            return dictionaries_of_texts(rows, source, self.plain.inputs), source
         if len(nbest) != 1:
             raise InputError(f"candidates: expected one list, found {len(nbest)}; choose_many takes several")
         nbest = with_absent(nbest, self.missing, "candidates", self._tell_once)

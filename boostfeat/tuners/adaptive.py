@@ -270,7 +270,8 @@ class OnlineRanker(OnlineOptions):
             if not np.isfinite(weights.squares).all():  # the steps are 0 from here on, and nothing else would show it
                 raise InputError(f"epoch {epoch}: the gradients have blown up; rescale the features")
             log.record(epoch, weights.settled() / differences.unit, loss=loss / max(len(pairs), 1), pairs=len(pairs))
-        self.check_found(log, weights.t)
+        if self.l1 > 0 and weights.t and log.best is not None and len(log.best) and not log.best.any():
+            raise InputError(f"l1: expected a penalty that leaves some weights, found all weights 0 with {self.l1}; lower it")
         return log
 
     def weights(self, features: Features, w: F64, run: Run, *, root: bool, prior: float = 0.0, r: float = 1.0) -> Weights:
@@ -278,10 +279,6 @@ class OnlineRanker(OnlineOptions):
         eta = np.where(np.arange(len(features)) < features.n_dense, self.dense_eta, self.eta)
         rate = r * eta * step_factors(features, run)
         return Weights(w, rate=rate, l1=self.l1 * run.groups.factors(features.names, "l1"), prior=prior, root=root)
-
-    def check_found(self, log: EpochLog, steps: int) -> None:
-        if self.l1 > 0 and steps and log.best is not None and len(log.best) and not log.best.any():
-            raise InputError(f"l1: expected a penalty that leaves some weights, found all weights 0 with {self.l1}; lower it")
 
     def one_pass(self, batches: Hyps, differences: Differences, weights: Weights) -> float:
         """[G13] Algorithm 2 on a fixed schedule: the gradient of batch t is taken at the weights of step t - workers.

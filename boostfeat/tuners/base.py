@@ -211,15 +211,8 @@ class EpochLog:
     def model(self, tuner: Any, method: str) -> Model:
         """The model of the chosen epoch, with all it takes to make it again."""
         assert self.best is not None, "record() is called at least once"
-        config = {
-            "method": method,
-            **asdict(tuner),
-            "seed": self.run.seed,
-            "gain": self.run.gain,
-            "metric": self.run.metric,
-            "pick": self.pick,
-            "epoch": self.best_epoch,
-        }
+        of_run = {name: getattr(self.run, name) for name in ("seed", "gain", "metric")}
+        config = {"method": method, **asdict(tuner), **of_run, "pick": self.pick, "epoch": self.best_epoch}
         return Model(weights=self.features.named(self.best), config=config, history=tuple(self.history))
 
 

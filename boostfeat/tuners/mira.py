@@ -225,11 +225,8 @@ class RelativeMargin(RelativeMarginOptions):
     """
 
     def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
-        return self.finished(train(self, self.limits(), nbest, select, run, "rm"))
+        model = train(self, self.limits(), nbest, select, run, "rm")
+        return replace(model, config={**model.config, "b": "inf"}) if isinf(self.b) else model  # JSON has no infinity
 
     def limits(self) -> Limits:
         return Limits(self.c, self.b, self.d, self.max_iter if self.solver == "cp" else 0, self.by_cost)
-
-    def finished(self, model: Model) -> Model:
-        """JSON has no infinity."""
-        return replace(model, config={**model.config, "b": "inf"}) if isinf(self.b) else model

@@ -9,19 +9,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..core.arrays import (
-    F64,
-    I32,
-    I64,
-    Array,
-    first_use_order,
-    frozen,
-    offsets,
-    segment_positions,
-    segment_scatter,
-    segment_sum,
-    unsigned,
-)  # fmt: skip
+from ..core import arrays as kernels
+from ..core.arrays import F64, I32, I64, Array, first_use_order, frozen, offsets, segment_positions, unsigned
 from ..core.kernels import kernel
 from ..lists.nbest import NBest, SparseRows
 from ..losses.pairwise import FLOOR, PairwiseLogLoss, pairs_at, pairs_gradient
@@ -139,14 +128,14 @@ def _log_loss(arrays, columns, w, scale, of_pairs, room, scores, g, slope, losse
             for k in range(row_ptr[first + u], row_ptr[first + u + 1]):
                 total += value[k] * own[column[k]]
             rows[u] = total
-        segment_sum(block_ptr, idx, rows, scores[hyps])
+        kernels.segment_sum(block_ptr, idx, rows, scores[hyps])
         columns_of_pairs = better[pairs], worse[pairs], weight[pairs]
         ends[1] = n_pairs
         pairs_at(*columns_of_pairs, plain, scores, ends, margin, e, still, losses[b : b + 1])
         pairs_gradient(*columns_of_pairs, margin, e, g)
         for u in range(n_rows):
             rows[u] = 0.0
-        segment_scatter(block_ptr, idx, g[hyps], rows)
+        kernels.segment_scatter(block_ptr, idx, g[hyps], rows)
         for u in range(n_rows):
             if rows[u] != 0.0:
                 for k in range(row_ptr[first + u], row_ptr[first + u + 1]):
