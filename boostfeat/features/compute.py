@@ -197,22 +197,10 @@ class ListView:
         rows = iter(_tuples(self, *columns))
         return (list(islice(rows, n)) for n in np.diff(self.nbest.unit_ptr).tolist())
 
-    def many_lists(self) -> ManyLists:
-        """Give all lists as arrays."""
-        nb, spans = self.nbest, np.stack([self.column("tgt_start"), self.column("tgt_end")], axis=1)
-        return ManyLists(nb.hyp_ptr, self.hyps, self.posterior, nb.unit_ptr, spans)
-
 
 def _turns(gap: I64, swap: I64) -> I64:
     """[R] numbers of TURNS, as templates.place.turn has them."""
     return np.where(gap == 0, 0, np.where(swap == 0, 1, np.where(gap > 0, 2, 3)))
-
-
-def _turn_after(v: ListView) -> I64:
-    """[R] the move to the following unit; the last unit is followed by the end of the sentence."""
-    n = v.column("n_src")
-    gap = v.beside(v.column("start"), -1, n) - v.end
-    return _turns(gap, v.column("start") - v.beside(v.end, -1, n + 1))
 
 
 OF_UNIT = ("src", "tgt", "align", "unit")  # columns that a distinct unit has
@@ -231,7 +219,8 @@ COLUMNS: dict[str, Callable[[ListView], I64]] = {
     "last": lambda v: v.edges[1].astype(np.int64),
     "back": lambda v: v.column("start") - v.beside(v.end, 1, 0),  # the first unit follows position 0
     "turn_before": lambda v: _turns(v.column("back"), v.beside(v.column("start"), 1, 0) - v.end),
-    "turn_after": _turn_after,
+    "ahead": lambda v: v.beside(v.column("start"), -1, v.column("n_src")) - v.end,  # the end of the sentence follows the last
+    "turn_after": lambda v: _turns(v.column("ahead"), v.column("start") - v.beside(v.end, -1, v.column("n_src") + 1)),
     "tgt_start": lambda v: v.nbest.tgt_start.astype(np.int64),
     "tgt_end": lambda v: v.nbest.tgt_start.astype(np.int64) + v.nbest.units.tgt_len[v.nbest.unit_idx],
     "n_tgt": lambda v: np.repeat(v.hyps.counts, np.diff(v.nbest.unit_ptr)),
@@ -394,8 +383,14 @@ class SentenceRun:
         calls = [template.bound(each.options) for each in (crossing.entries if crossing else [entry])]
         with template.blamed():
             if template.of_text or template.kind == "list":
-                rows = self._distinct(of, ())
-                names, x = self._stacked(template, self._columns(template, calls, crossing), rows.n, names)
+                rows, columns = self._distinct(of, ()), self._columns(template, calls, crossing)
+                names = tuple(columns) if names is None else names
+                x = np.empty((rows.n, len(names)))
+                for k, name in enumerate(names):
+                    if (column := columns.get(name)) is not None and len(column) != rows.n:
+                        where = f"{template.place}template {template.name!r}: {name}"
+                        raise InputError(f"{where}: expected {rows.n} values, found {len(column)}; correct the function")
+                    x[:, k] = 0.0 if column is None else column
             else:
                 rows = self._distinct(of, _key_columns(template.arguments), crossing)
                 block = rows.columns["block"].tolist() if crossing else repeat(0, rows.n)
@@ -412,7 +407,8 @@ class SentenceRun:
         """Columns of a template of texts or lists, one after the other."""
         view, nb = self.view, self.view.nbest
         if template.many is not None:
-            return template.many(view.many_lists())
+            spans = np.stack([view.column("tgt_start"), view.column("tgt_end")], axis=1)
+            return template.many(ManyLists(nb.hyp_ptr, view.hyps, view.posterior, nb.unit_ptr, spans))
         is_list = template.kind == "list"
         sentences = np.flatnonzero(np.diff(nb.hyp_ptr)) if is_list else nb.sent_of_hyp
         given = {"candidates": view.candidates} if is_list else {"text": view.texts, "units": view.spans_of_hyps}
@@ -423,21 +419,6 @@ class SentenceRun:
             for name, column in calls[b](*arguments).items():
                 out.setdefault(name, []).extend(column)
         return dict(out)
-
-    def _stacked(
-        self, template: Template, columns: Columns, n: int, names: tuple[str, ...] | None
-    ) -> tuple[tuple[str, ...], F64]:
-        names = tuple(columns) if names is None else names
-        x = np.zeros((n, len(names)))
-        for k, name in enumerate(names):
-            if len(columns.get(name, ())) not in (0, n):
-                raise InputError(
-                    f"{template.place}template {template.name!r}: {name}: expected {n} values, found {len(columns[name])}; "
-                    "correct the function"
-                )
-            if name in columns and n:
-                x[:, k] = columns[name]
-        return names, x
 
     def _sparse(self, entry: Entry, of: PartOf, rows: DistinctRows, results: TemplateEntries) -> Part | Met:
         """Select the features that a plan has; where they are to be learned all, and the sentences that have each."""

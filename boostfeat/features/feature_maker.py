@@ -163,7 +163,11 @@ class FeatureMaker:
         return self._first(plan, lambda template: "bitext" in template.reads)
 
     def _say_too_good(self, nbest: NBest, plan: FeaturePlan, where: str) -> None:
-        """Say where the references of most of a list have taught a template, or are in the bitext that one reads."""
+        """Say where the references of most of a list have taught a template, or are in the bitext that one reads.
+
+        And which files are not those that the plan was learned with.
+        """
+        self.check(plan)
         if (name := self.taught(plan)) and plan.taught_by:
             met = known_sentences(nbest, set(plan.taught_by))
             if sum(met) > MOST_TAUGHT * len(met):
@@ -172,17 +176,10 @@ class FeatureMaker:
         if (reader := self._bitext_reader(plan)) and (lines := self._own_lines(nbest, where)):
             self.say(f"{lines}: by template {reader!r} the model's scores look too good there")
 
-    def _say_strange(self, nbest: NBest, plan: FeaturePlan, where: str) -> None:
-        """Say where a list has hardly any words of the lists that taught the plan; its beginning tells."""
-        source, target = nbest.source[:MOST].to_pylist(), texts(nbest, first_choice(nbest)[:MOST])
-        for doubt in doubts_about(plan, source=source, target=target):
-            self.say(f"warning: {where}: {doubt}")
-
     def apply(
         self, nbest: NBest, plan: FeaturePlan, *, present: bool = False, to: str | Path | None = None, where: str = "list"
     ) -> NBest:
         """The list with the features of a frozen plan; with ``present``, of the sparse ones those that occur (see featurize)."""
-        self.check(plan)
         self._say_too_good(nbest, plan, where)
         return self._featurize(nbest, plan, None, to, **({"present": True} if present else {}))[0]
 
@@ -226,7 +223,6 @@ class FeatureMaker:
         plan = self._lacking(nbest, model, where)
         if plan is None:
             return iter([nbest])
-        self.check(plan)
         self._say_too_good(nbest, plan, where)
         return self._with_unknown(featurize_runs(nbest, plan, run=run, **self._how(nbest)))
 
@@ -251,12 +247,14 @@ class FeatureMaker:
 
     def _lacking(self, nbest: NBest, model: Model, where: str) -> FeaturePlan | None:
         """The plan of the features that the model carries, unless the list has them all."""
-        plan = plan_of(model)
-        if plan is not None:
-            self._say_strange(nbest, plan, where)
-        if plan is None or ("vocab" in nbest.meta and nbest.meta["vocab"] == plan.signature):
+        if (plan := plan_of(model)) is None:
             return None
-        return None if has_features(nbest, plan.features, where) else plan
+        # where a list has hardly any words of the lists that taught the plan; its beginning tells
+        source, target = nbest.source[:MOST].to_pylist(), texts(nbest, first_choice(nbest)[:MOST])
+        for doubt in doubts_about(plan, source=source, target=target):
+            self.say(f"warning: {where}: {doubt}")
+        is_made = nbest.meta.get("vocab") == plan.signature or has_features(nbest, plan.features, where)
+        return None if is_made else plan
 
 
 def has_features(nbest: NBest, made: Set[str], where: str) -> bool:

@@ -337,7 +337,12 @@ def _added_up(runs: Sequence[Mapping[str, Tally]]) -> dict[str, Tally]:
 def _learn_names(runs: Runs, plan: FeaturePlan, columns: _TemplateColumns) -> FeaturePlan:
     """Return the plan with the names of all features."""
     if runs.how.cluster is not None:
-        columns.computed_on_workers(runs, plan)
+        work = [(columns.registry[entry.name], entry, columns.crossings.get(entry.name)) for entry in plan.entries]
+
+        def compute(run: SentenceRun) -> dict[str, Part | Met | None]:
+            return {entry.name: run.compute(template, entry, crossing) for template, entry, crossing in work}
+
+        columns.computed = runs.on_each(compute, "computing")
     for r, run in enumerate(runs.each("naming")):
         if not any(map(columns.asks, plan.entries)):
             break
@@ -384,15 +389,6 @@ class _TemplateColumns:
         self.aside: dict[tuple[int, str], Callable[[], Met | Part]] = {}  # by run and template
         self.places: dict[tuple[int, str], I32] = {}  # of the names of a run among the features
         self.computed: list[dict[str, Part | Met | None]] = []  # of each run, by workers
-
-    def computed_on_workers(self, runs: Runs, plan: FeaturePlan) -> None:
-        """Let workers compute all features of all runs."""
-        work = [(self.registry[entry.name], entry, self.crossings.get(entry.name)) for entry in plan.entries]
-
-        def compute(run: SentenceRun) -> dict[str, Part | Met | None]:
-            return {entry.name: run.compute(template, entry, crossing) for template, entry, crossing in work}
-
-        self.computed = runs.on_each(compute, "computing")
 
     def asks(self, entry: Entry) -> bool:
         """Whether the next run is looked at.

@@ -261,14 +261,19 @@ def read_arpa(path: str, vocab: dict[str, int]) -> tuple[list[I32], list[F64], l
     n_marks, number = 0, 1  # marks that were met: \\data\\, \\1-grams:, ...
 
     def check_size() -> None:
-        if orders and (size := sum(len(logp) for _, logp, _ in orders[-1])) != counts[len(orders) - 1]:
+        if orders and (n := sum(len(logp) for _, logp, _ in orders[-1])) != counts[len(orders) - 1]:
             expected = f"{counts[len(orders) - 1]} n-grams of order {len(orders)}, as the head says"
-            raise _bad(path, number, expected, str(size))
+            raise _bad(path, number, expected, str(n))
 
     for first, lines, mark in _pieces(path):
         number = first + len(lines)
         if n_marks == 1:
-            counts += _read_counts(path, lines, first, len(counts))
+            for at, line in enumerate(lines, first):
+                if line.strip():
+                    order, _, size = line.strip().removeprefix(b"ngram ").partition(b"=")
+                    if not (size.strip().isdigit() and len(size) < 20 and order.strip() == b"%d" % (len(counts) + 1)):
+                        raise _bad(path, at, f"ngram {len(counts) + 1}=COUNT", line)
+                    counts.append(int(size))
         elif orders:
             orders[-1].append(_read_ngrams(path, lines, first, vocab, len(orders)))
         elif filled := [line for line in lines if line.strip()]:
@@ -290,19 +295,6 @@ def read_arpa(path: str, vocab: dict[str, int]) -> tuple[list[I32], list[F64], l
         n_marks += 1
     check_size()
     raise _bad(path, number, "\\end\\ after the last n-gram" if n_marks else "\\data\\ at the start", "the end of the file")
-
-
-def _read_counts(path: str, lines: list[bytes], first: int, n_before: int) -> list[int]:
-    """Return the numbers of ``ngram 1=16977`` and so on."""
-    counts: list[int] = []
-    for number, line in enumerate(lines, first):
-        if line.strip():
-            order, _, size = line.strip().removeprefix(b"ngram ").partition(b"=")
-            following = n_before + len(counts) + 1
-            if not (size.strip().isdigit() and len(size) < 20 and order.strip() == b"%d" % following):
-                raise _bad(path, number, f"ngram {following}=COUNT", line)
-            counts.append(int(size))
-    return counts
 
 
 def _read_ngrams(path: str, lines: list[bytes], first: int, vocab: dict[str, int], n: int) -> Ngrams:

@@ -92,7 +92,10 @@ class Bitext:
 
 def model1(f: Words, e: Words, iterations: int = ITERATIONS) -> TranslationTable:
     """t(e|f) by EM from a uniform start:  t(e|f) ∝ Σ over sentence pairs of  n(e, f) t(e|f) / Σ_{f'} t(e|f')."""
-    ids = _with_empty_word(f)
+    # every sentence has the empty word, number 0, at its front; the others are numbered from 1
+    with_empty = np.zeros(len(f.ids) + len(f), np.int64)
+    with_empty[np.arange(len(f.ids)) + f.owner + 1] = f.ids + 1
+    ids = Words(f.ptr + np.arange(len(f) + 1), with_empty, f.names)
     width = max(len(e.names), 1)
     blocks = [np.zeros(0, np.int64)]
     for a in range(0, len(f), BLOCK):
@@ -109,14 +112,6 @@ def model1(f: Words, e: Words, iterations: int = ITERATIONS) -> TranslationTable
         total = np.bincount(given, expected, minlength=len(row) - 1)[given]
         prob = np.divide(expected, total, out=np.zeros(len(keys)), where=total > 0)
     return TranslationTable(f.names, e.names, keys, prob)
-
-
-def _with_empty_word(f: Words) -> Words:
-    """Every sentence with the empty word, number 0, at its front; the others are numbered from 1."""
-    ptr = f.ptr + np.arange(len(f) + 1)
-    ids = np.zeros(ptr[-1], np.int64)
-    ids[np.arange(len(f.ids)) + f.owner + 1] = f.ids + 1
-    return Words(ptr, ids, f.names)
 
 
 @kernel

@@ -29,9 +29,12 @@ def choose_products(nbest: NBest, k: int, gradient_of: Gradient) -> tuple[tuple[
     if not nbest.has_stats and not nbest.quality.names:
         raise InputError("products: expected a list with references to choose them by, found one without; import it with -r")
     gradient, counts = gradient_of(nbest)
-    x = nbest.X
+    x, n = nbest.X, max(nbest.n_units, 1)
     first, second = np.triu_indices(x.shape[1])
-    drop = _drops(x, gradient, counts, _sentences_of_units(nbest))[first, second]
+    # in how many sentences' lists each unit occurs: hypotheses of a list repeat its units, and tell little more
+    keys = np.unique(np.repeat(nbest.sent_of_hyp, np.diff(nbest.unit_ptr)) * n + nbest.unit_idx)
+    sentences = np.bincount(keys % n, minlength=nbest.n_units).astype(np.float64)
+    drop = _drops(x, gradient, counts, sentences)[first, second]
     chosen: list[tuple[int, int]] = []
     columns: list[F64] = []
     for p in np.argsort(-drop, kind="stable"):
@@ -44,13 +47,6 @@ def choose_products(nbest: NBest, k: int, gradient_of: Gradient) -> tuple[tuple[
             chosen.append((i, j))
             columns.append(column)
     return tuple((nbest.unit_names[i], nbest.unit_names[j]) for i, j in chosen)
-
-
-def _sentences_of_units(nbest: NBest) -> F64:
-    """[V] in how many sentences' lists each unit occurs: hypotheses of a list repeat its units, and tell little more."""
-    sent = np.repeat(nbest.sent_of_hyp, np.diff(nbest.unit_ptr))
-    keys = np.unique(sent * max(nbest.n_units, 1) + nbest.unit_idx)
-    return np.bincount(keys % max(nbest.n_units, 1), minlength=nbest.n_units).astype(np.float64)
 
 
 def _drops(x: F64, gradient: F64, counts: F64, sentences: F64) -> F64:

@@ -118,7 +118,11 @@ class Grower:
         if largest == 0:
             return None
         g = np.ascontiguousarray(g, np.float64)
-        shared = None if self.options.leaves == "linear" else self._constant_structure(g, largest)
+        shared = None
+        if self.options.leaves != "linear":  # what LightGBM grows: the hessian is the count, so that its own limit keeps enough
+            to_grid(g, -1 / largest, self._grad)  # occurrences in every leaf
+            splits = self._split_sequence(self._counts, self.options.min_occurrences * (1 - 1e-6), self.options.max_leaves)
+            shared = self._descended(splits) if splits else None
         if self.options.leaves == "constant":
             fits = [self._fit(g, shared, -1, np.zeros(0))] if shared else []
         else:
@@ -223,22 +227,34 @@ class Grower:
             **more,
         }
 
-    def _constant_structure(self, g: F64, largest: float) -> _Structure | None:
-        """Return what LightGBM grows: the hessian is the count, so its own limit keeps enough occurrences in every leaf."""
-        to_grid(g, -1 / largest, self._grad)
-        splits = self._split_sequence(self._counts, self.options.min_occurrences * (1 - 1e-6), self.options.max_leaves)
-        return self._descended(splits) if splits else None
-
     def _structure(self, hess: Array, *, least_hessian: float) -> _Structure | None:
         """Greedy best-first growth. Where splits had to be dropped, LightGBM is asked once more for a longer sequence."""
         most = self.options.max_leaves
-        kept, dropped = self._kept(self._split_sequence(hess, least_hessian, most))
+        kept, dropped = self._kept_splits(self._split_sequence(hess, least_hessian, most))
         if dropped and len(kept) < most - 1:
-            kept, _ = self._kept(self._split_sequence(hess, least_hessian, 4 * most))
+            kept, _ = self._kept_splits(self._split_sequence(hess, least_hessian, 4 * most))
         return self._descended(kept) if kept else None
 
-    def _kept(self, splits: list[Split]) -> tuple[list[Split], bool]:
-        return kept_splits(splits, self.below(splits), self.options)
+    def _kept_splits(self, splits: list[Split]) -> tuple[list[Split], bool]:
+        """Return the splits that leave enough occurrences on both sides, up to max_leaves, and whether any did not.
+
+        What is below a split that is dropped is dropped with it; those after it move up.
+        """
+        kept, place, dropped = list[Split](), {0: (-1, 0)}, False  # of a split: which of those kept it is below, on what side
+        for k, ((f, code, left, right), below) in enumerate(zip(splits, self.below(splits), strict=True)):
+            if len(kept) >= self.options.max_leaves - 1 or k not in place:
+                continue
+            if below.min() < self.options.min_occurrences:
+                dropped = True
+                continue
+            parent, side = place[k]
+            if parent >= 0:
+                above = list(kept[parent])
+                above[side] = len(kept)
+                kept[parent] = tuple(above)  # type: ignore[assignment]
+            place |= {left: (len(kept), 2), right: (len(kept), 3)}
+            kept.append((f, code, -1, -1))
+        return kept, dropped
 
     def below(self, splits: list[Split]) -> F64:
         """[k, 2] occurrences to the left and to the right of each split."""
@@ -298,28 +314,6 @@ class Grower:
             columns = np.stack(rows), *(np.array(a) for a in (slots, code_of, left, right))
             in_ranges(lambda some: descend(*columns, some.start, some.stop, tree.leaf_of), len(self._c), self.threads)
         return tree
-
-
-def kept_splits(splits: list[Split], below: F64, options: TreeOptions) -> tuple[list[Split], bool]:
-    """Return the splits that leave enough occurrences on both sides, up to max_leaves, and whether any did not.
-
-    What is below a split that is dropped is dropped with it; those after it move up.
-    """
-    kept, place, dropped = list[Split](), {0: (-1, 0)}, False  # of a split: which of those kept it is below, and on what side
-    for k, (f, code, left, right) in enumerate(splits):
-        if len(kept) >= options.max_leaves - 1 or k not in place:
-            continue
-        if below[k].min() < options.min_occurrences:
-            dropped = True
-            continue
-        parent, side = place[k]
-        if parent >= 0:
-            above = list(kept[parent])
-            above[side] = len(kept)
-            kept[parent] = tuple(above)  # type: ignore[assignment]
-        place |= {left: (len(kept), 2), right: (len(kept), 3)}
-        kept.append((f, code, -1, -1))
-    return kept, dropped
 
 
 def fit_leaves(c: F64, g: F64, slopes: F64 | None, centre: F64, *, leaves: LeafKind) -> tuple[float, F64, F64]:

@@ -24,8 +24,10 @@ class SlopeSearch:
         self._affine, self._threads = affine, threads
         self._offset = np.random.default_rng(seed).random()
         self.features: I64 = np.flatnonzero([s.scale > 0 for s in bins.scales])  # that can carry a slope
-        self._coarse = np.array([_coarse_bins(len(b.low) + 1) for b in bins.borders[: len(bins.codes)]], np.uint8)
-        self.sample = sample_size(*x.shape)
+        sizes = np.array([[len(b.low) + 1] for b in bins.borders[: len(bins.codes)]], np.int64).reshape(-1, 1)
+        self._coarse = (np.minimum(np.arange(256), sizes - 1) * np.minimum(sizes, _COARSE) // sizes).astype(np.uint8)  # of codes
+        # rows that are searched: it then costs about as much as growing two or three trees
+        self.sample = min(2**16, max(2**14, 8 * len(x) // max(1, x.shape[1])))
 
     def rank(self, g: F64, n: int) -> I64:
         """The n most promising features j, the best first."""
@@ -64,17 +66,6 @@ class SlopeSearch:
             return best
 
         return np.asarray(np.max(in_threads(search, range(0, len(codes), _CHUNK), self._threads), axis=0))
-
-
-def sample_size(n: int, d: int) -> int:
-    """Return the number of rows that are searched: it then costs about as much as growing two or three trees."""
-    return min(2**16, max(2**14, 8 * n // max(1, d)))
-
-
-def _coarse_bins(n: int) -> I64:
-    """Coarse bin of each code 0..255 of a feature with n bins."""
-    code = np.minimum(np.arange(256), n - 1)
-    return code * min(n, _COARSE) // n
 
 
 @kernel
