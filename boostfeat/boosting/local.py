@@ -101,17 +101,14 @@ class Local(Standing):
         return self._pairs[1]
 
     def grow(self, m: int) -> tuple[Tree, float] | None:
-        self._grower = self._grower or self._make_grower()
+        if self._grower is None:
+            table, how = self.space.for_trees(self.options.tree_features), {"threads": self.threads, "seed": self.seed}
+            self._grower = Grower(table, self.counts, self.options.tree, **how, precision=precision_of(self.dev, table.names))
         grown = self._grower.grow(self.loss.target(self.here))
         if grown is None or not grown.h.any():
             return None
         self._grown = grown
         return grown.tree, grown.gain
-
-    def _make_grower(self) -> Grower:
-        table = self.space.for_trees(self.options.tree_features)
-        how = {"threads": self.threads, "seed": self.seed}
-        return Grower(table, self.counts, self.options.tree, **how, precision=precision_of(self.dev, table.names))
 
     def line_search(self) -> float:
         self._direction = self.space.sum(self._grown.h)

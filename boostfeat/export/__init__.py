@@ -10,7 +10,6 @@ import contextlib
 import importlib
 import os
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,8 +87,10 @@ def export(
             return [str(out)], check
         places = [final.parent / path.relative_to(staging) for path in written]
         context.tell(contents(model, target, context))
-        if not context.force:
-            check_replaced(places if found.folder else places[1:])
+        for place in () if context.force else places if found.folder else places[1:]:
+            # all that boostfeat writes names it somewhere; a folder's README.txt answers for files without room for a name
+            if place.is_file() and not any(map(is_ours, (place, place.with_name("README.txt")))):
+                raise InputError(f"{place}: this file is not of boostfeat; choose another output, or give --force to replace it")
         for place in places:  # of all, before the first
             on_write(place)
         return [_put(path, place) for path, place in zip(written, places, strict=True)], check
@@ -101,17 +102,6 @@ def contents(model: Model, target: str, context: Context) -> str:
     ways = "" if found.whole else ways_to_decide(model.config)
     rest = f"; it has scores alone, where in the model {ways} ({FOR_DECODER})" if ways else ""
     return f"--to {target} {found.carries(model, context)}{rest}"
-
-
-def check_replaced(places: Sequence[Path]) -> None:
-    """Raise where a file beside the main one would replace what boostfeat did not write: all that it writes name it somewhere.
-
-    In a folder, its README.txt answers for files that have no room for a name.
-    """
-    for place in places:
-        beside = place.with_name("README.txt")
-        if place.is_file() and not any(is_ours(path) for path in (place, beside)):
-            raise InputError(f"{place}: this file is not of boostfeat; choose another output, or give --force to replace it")
 
 
 def is_ours(path: Path) -> bool:

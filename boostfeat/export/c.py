@@ -66,23 +66,6 @@ def header_and_source(out: Path) -> tuple[Path, Path]:
     return (out.with_suffix(".h"), out) if out.suffix == ".c" else (out, out.with_suffix(".c"))
 
 
-def c_plan(model: Model, context: Context) -> FeaturePlan | None:
-    """Return the templates that C computes; one that it does not have is refused."""
-    plan = used_plan(model, context.plan, context.registry)
-    for entry in plan.entries if plan else ():
-        template = context.registry[entry.name]
-        if template.kind == "list":
-            raise InputError(
-                f"--to c: template {entry.name!r} looks at whole lists, which C does not have; use --to python, or learn with "
-                "--for-decoder"
-            )
-        if entry.name not in C_TEMPLATES:
-            raise InputError(f"--to c: template {entry.name!r} has no C text; use --to python, or learn without it")
-        if entry.hash_bits:
-            raise InputError(f"--to c: template {entry.name!r} has hashed names; learn without --hash")
-    return plan
-
-
 @dataclass
 class CSource:
     """The source of a model: its features by their place in x, and arrays of numbers as text."""
@@ -96,8 +79,16 @@ class CSource:
 
     @classmethod
     def of(cls, model: Model, context: Context) -> CSource:
-        plan, prefix = c_plan(model, context), context.options.prefix or PREFIX
+        plan, prefix = used_plan(model, context.plan, context.registry), context.options.prefix or PREFIX
         check_prefix(prefix)
+        for name, hash_bits in ((e.name, e.hash_bits) for e in (plan.entries if plan else ())):
+            if context.registry[name].kind == "list":
+                why = "looks at whole lists, which C does not have; use --to python, or learn with --for-decoder"
+                raise InputError(f"--to c: template {name!r} {why}")
+            if name not in C_TEMPLATES:
+                raise InputError(f"--to c: template {name!r} has no C text; use --to python, or learn without it")
+            if hash_bits:
+                raise InputError(f"--to c: template {name!r} has hashed names; learn without --hash")
         made = plan.features if plan else set()
         weighed = {name for name, weight in model.weights.items() if weight}
         used = weighed.union(*(tree.features() for tree in model.trees))

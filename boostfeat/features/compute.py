@@ -275,12 +275,6 @@ class DistinctRows:
         """[n] occurrences of each row."""
         return np.bincount(self.row_of_occurrence, minlength=self.n)
 
-    def sentences_with(self, values: SparseRows, n: int) -> I64:
-        """[n] in how many sentences each of n features is, of which the rows have these."""
-        out = np.zeros(n, np.int64)
-        _count_sentences(frozen(self.sent_of_occurrence), frozen(self.row_of_occurrence), values.ptr, values.idx, out)
-        return out
-
 
 @kernel
 def _count_sentences(sent, row_of, ptr, idx, out):  # type: ignore[no-untyped-def]
@@ -432,7 +426,8 @@ class SentenceRun:
         if features is not None:
             return Part.of_entries(of, features, results.row, place, results.value, rows.row_of)
         values = SparseRows.of_entries(results.row, place, results.value, (rows.n, len(names)))
-        sentences = rows.sentences_with(values, len(names))
+        sentences = np.zeros(len(names), np.int64)  # that have each name
+        _count_sentences(frozen(rows.sent_of_occurrence), frozen(rows.row_of_occurrence), values.ptr, values.idx, sentences)
         return Met(of, (strings(names), sentences), values, rows.row_of.astype(np.int32))
 
 

@@ -92,10 +92,6 @@ class Computing:
         here = self.cluster is None or any(file is not None for file in files) or not self.cluster.runs_of(nbest)
         return replace(self, cluster=None) if here else self
 
-    def run_size(self, nbest: NBest) -> int:
-        """Return how many sentences are computed at once: all, or a worker's share."""
-        return max(1, -(-len(nbest) // (self.cluster.runs_of(nbest) if self.cluster else 1)))
-
     def side_by_side(self, task: Callable[[T], U], items: Sequence[T]) -> list[U]:
         """Return results of a task for each of some items, in forks or on workers."""
         return self.cluster.side_by_side(task, items) if self.cluster else in_forks(task, items, self.threads)
@@ -109,7 +105,8 @@ def featurize(nbest: NBest, plan: FeaturePlan, *, present: bool = False, **how: 
     how they were made. ``how``: see Computing.
     """
     plan, computing = _prepared(nbest, plan, Computing(**how))
-    runs = Runs(nbest, computing, computing.run_size(nbest), present=present)
+    n_runs = computing.cluster.runs_of(nbest) if computing.cluster else 1
+    runs = Runs(nbest, computing, max(1, -(-len(nbest) // n_runs)), present=present)
     plan, lists = _learn_and_compute(runs, plan, Scratch())
     parts = in_one([(run.units, own) for run, own in lists], nbest.n_units)
     del runs, lists

@@ -220,19 +220,17 @@ def _vosk(sent: int, where: str, row: dict[str, Any], unread: Unread) -> _List:
     for found in typed(rows, _Vosk, where, fix=FIX).alternatives:
         text, score = normal(found.text), nan if found.confidence is None else found.confidence
         features = {} if found.confidence is None else {"confidence": score}
-        signals = _word_numbers(found.result) if [word.word for word in found.result] == split_words(text) else {}
+        words, is_whole = found.result, [word.word for word in found.result] == split_words(text)
+        numbers = {
+            "conf": [word.conf for word in words if word.conf is not None],
+            "seconds": [word.end - word.start for word in words if word.start is not None and word.end is not None],
+        }
+        signals = {name: values for name, values in numbers.items() if is_whole and len(values) == len(words)}
         hyps.append(TokenHyp(sent, text, where, score, features, signals=signals))
     words = [word for one in rows["alternatives"] for word in one.get("result", ())]
     for own in (rows, *rows["alternatives"], *words):
         _note(unread, own, _VOSK)
     return _List(hyps)
-
-
-def _word_numbers(words: list[_VoskWord]) -> dict[str, list[float]]:
-    """Return the numbers that all words have."""
-    conf = [word.conf for word in words if word.conf is not None]
-    seconds = [word.end - word.start for word in words if word.start is not None and word.end is not None]
-    return {name: values for name, values in (("conf", conf), ("seconds", seconds)) if len(values) == len(words)}
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -214,22 +214,6 @@ class Tree:
         if self.n_leaves == 2:
             left, right = self._leaf_rule(self.left[0], notes), self._leaf_rule(self.right[0], notes)
             return f"if {self._test(0)}: {left} else {right}, {weight}"
-        return "\n".join([*self._block(notes), weight])
-
-    def _test(self, node: int) -> str:
-        t = float(self.threshold[node])
-        return f"{_shown(self.feature[node])} <= {0.0 if abs(t) < _ZERO else t:.4g}"
-
-    def _leaf_rule(self, node: int, notes: Mapping[int, str]) -> str:
-        b, a = float(self.value[node]), float(self.intercept[node])
-        note = f" [{notes[int(node)]}]" if int(node) in notes else ""
-        if self.on is None:
-            return _decimal(b) + note
-        if self.leaf == "linear":
-            return f"{_decimal(b)} * {_shown(self.on)}{note}"
-        return f"{_decimal(a)} {'-' if b < 0 else '+'} {_decimal(abs(b))} * {_shown(self.on)}{note}"
-
-    def _block(self, notes: Mapping[int, str]) -> list[str]:
         lines = []
         todo = [(0, 0, "")]  # (node, depth, what stands before it); a stack, since depth has no bound
         while todo:
@@ -243,7 +227,20 @@ class Tree:
                 depth += 1
             todo.append((int(self.right[node]), depth, "else:"))
             todo.append((int(self.left[node]), depth, f"if {self._test(node)}:"))
-        return lines
+        return "\n".join([*lines, weight])
+
+    def _test(self, node: int) -> str:
+        t = float(self.threshold[node])
+        return f"{_shown(self.feature[node])} <= {0.0 if abs(t) < _ZERO else t:.4g}"
+
+    def _leaf_rule(self, node: int, notes: Mapping[int, str]) -> str:
+        b, a = float(self.value[node]), float(self.intercept[node])
+        note = f" [{notes[int(node)]}]" if int(node) in notes else ""
+        if self.on is None:
+            return _decimal(b) + note
+        if self.leaf == "linear":
+            return f"{_decimal(b)} * {_shown(self.on)}{note}"
+        return f"{_decimal(a)} {'-' if b < 0 else '+'} {_decimal(abs(b))} * {_shown(self.on)}{note}"
 
     def _repr_html_(self) -> str:
         return cell(self.card())
