@@ -19,7 +19,7 @@ pytestmark = pytest.mark.quick
 
 def test_results_come_in_order_from_several_processes():
     def task(k: int) -> tuple[int, int]:
-        time.sleep(0.02)
+        time.sleep(0.1)  # until the last fork has started, on a busy machine too
         return k, os.getpid()
 
     results = in_forks(task, range(12), 3)

@@ -233,13 +233,13 @@ def test_a_store_can_be_replaced_while_it_is_open(path: Path) -> None:
     assert read_store(path) == NB[:1]
 
 
-@pytest.mark.parametrize("target", ["/dev/null", "-"])
-def test_a_store_can_be_written_to_what_has_no_position(target, boostfeat, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("target", "told"), [("/dev/null", 1), ("-", 0)])
+def test_a_store_can_be_written_to_what_has_no_position(target, told, tmp_path):
     (tmp_path / "list").write_text("0 ||| a b ||| lm= 1 ||| 2\n")
     command = [sys.executable, "-m", "boostfeat", "import", str(tmp_path / "list"), "-o", target]
     with open("/dev/null", "wb") as nowhere:
         found = subprocess.run(command, stdout=nowhere, stderr=subprocess.PIPE, text=True, timeout=120)
-    assert (found.returncode, found.stderr.count(" -> ")) == (0, 1)
+    assert (found.returncode, found.stderr.count(" -> ")) == (0, told)
 
 
 @pytest.mark.parametrize(
