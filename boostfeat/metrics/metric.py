@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import sacrebleu
 
 from .. import __version__
-from ..core.arrays import F64, I64, Array, offsets
+from ..core.arrays import F64, I32, I64, Array, offsets
 from ..core.errors import InputError, unknown_name
 from .bleu import corpus_bleu, corpus_rows, sentence_bleu
 from .chrf import chrf, chrf_stats
@@ -29,7 +29,26 @@ from .sums import BLEU, CHRF, EDITS, RATIO, STRICT, TER, Recipe
 from .symbols import Texts
 from .ter import ter, ter_stats
 
-Lists: TypeAlias = Any  # lists.nbest.NBest, whose package is above this one
+
+class Lists(Protocol):
+    """N-best lists as a metric sees them: texts, references, BLEU statistics and quality columns. NBest has all of it."""
+
+    @property
+    def hyp_ptr(self) -> I64: ...
+    @property
+    def text(self) -> Any: ...
+    @property
+    def ref_ptr(self) -> I64: ...
+    @property
+    def refs(self) -> Any: ...
+    @property
+    def stats(self) -> I32: ...
+    @property
+    def has_stats(self) -> bool: ...
+    @property
+    def quality(self) -> Any: ...  # lists.nbest.Qualities
+    @property
+    def tokenizer(self) -> str: ...
 
 
 class Metric:
