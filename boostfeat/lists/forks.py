@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, BinaryIO, TypeVar
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -40,46 +41,47 @@ def in_forks(task: Callable[[T], U], items: Sequence[T], processes: int) -> list
             results[k] = task(items[k])
         return results
 
-    forks = list[tuple[int, BinaryIO]]()
+    forks = list[tuple[int, Connection]]()
     try:
         for _ in range(min(processes, len(items)) - 1):
             forks.append(_fork(work))
         results = work()
-        for pid, file in forks:
-            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-            results |= _result(file)
+        for _, pipe in forks:
+            results |= _result(pipe)
     finally:
         os.close(tickets)
-        for pid, file in forks:
-            file.close()
-            os.kill(pid, signal.SIGKILL)  # it has answered, or nobody wants to know
+        for pid, pipe in forks:
+            pipe.close()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)  # it has answered, or nobody wants to know
             os.waitpid(pid, 0)
     return [results[k] for k in range(len(items))]
 
 
-def _result(file: BinaryIO) -> Any:
+def _result(pipe: Connection) -> Any:
     """Read the result of a fork, or raise its error."""
     try:
-        file.seek(0)
-        answer = pickle.load(file)
-    except (EOFError, pickle.UnpicklingError):
+        answer = pipe.recv()
+    except EOFError:
         raise InputError("a worker process ended early; is there enough memory?") from None
     if isinstance(answer, Exception):
         raise answer
     return answer
 
 
-def _fork(work: Callable[[], Any]) -> tuple[int, BinaryIO]:
-    """Start a process that works; return its id, and the file in memory where its result or error is when it has ended."""
-    file = open(os.memfd_create("result"), "w+b")  # not a pipe: nobody reads it until this process is done
+def _fork(work: Callable[[], Any]) -> tuple[int, Connection]:
+    """Start a process that works; return its id, and a pipe to read the result or the error from."""
+    ours, theirs = Pipe(duplex=False)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # the fork never hears of them: who started it ends it
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads, whose locks the work does not use
         pid = os.fork()
     if pid:
+        theirs.close()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        return pid, file
+        return pid, ours
     with contextlib.suppress(BaseException):
+        ours.close()  # else it would wait for ever for a reader that was killed
         on_progress.set(None)  # whoever started it shows its own
         try:
             answer = work()
@@ -87,6 +89,5 @@ def _fork(work: Callable[[], Any]) -> tuple[int, BinaryIO]:
             answer = InputError(str(error))  # its kinds want more arguments than a pipe keeps
         except Exception as error:
             answer = error
-        with file:
-            pickle.dump(answer, file, pickle.HIGHEST_PROTOCOL)
+        theirs.send(answer)
     os._exit(0)
