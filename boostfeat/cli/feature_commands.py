@@ -16,7 +16,7 @@ from ..core.overwriting import PLAN
 from ..features import SETS, TEMPLATES, FeaturePlan, Posterior, feature_groups
 from ..features.feature_maker import FeatureMaker
 from ..features.plan import parse_products
-from ..features.registry import STATES
+from ..features.registry import GIVEN, STATES
 from ..features.resources import ResourceFiles
 from ..lists.agreement import check_agreement
 from ..lists.forks import in_forks
@@ -43,7 +43,6 @@ class FeaturizeFlags(ListFlags, OutputFlags, ClusterFlags):
         "base, large, sparse, neighbours, consensus, words or names of templates, joined by + or commas; or FILE.toml. "
         "'boostfeat templates' lists them",
         metavar="NAMES",
-        without="plan",
     )
     plan: str | None = file("Plan of the dev list, for the same columns; without it, the list makes its own")
     model: str | None = model_file("Model whose scores weigh consensus (default: the decoder's scores)", without="plan")
@@ -79,6 +78,8 @@ def featurize(o: FeaturizeFlags) -> None:
     with feature_maker(o, o.files, seed=o.seed, threads=o.threads) as maker:
         frozen = _frozen(o) if o.plan else None
         nbest = read_store(o.store)
+        if frozen and o.templates:
+            _check_repeated(o.templates, frozen, str(o.plan), maker, nbest)
         if o.model:
             check_model(o, Model.load(o.model), nbest, o.store)
         plan = None if frozen or is_special(o.output) else str(Path(o.output).with_suffix("")) + ".plan.json"
@@ -109,8 +110,8 @@ def featurize(o: FeaturizeFlags) -> None:
 def _featurize_parts(o: FeaturizeFlags) -> None:
     """Compute the features of a plan on the parts of a list, side by side."""
     files = parts_of(o.store)
-    if not files or not o.plan:
-        raise InputError(f"-o {o.output}: parts are made one by one from those of a folder, with --plan FILE")
+    if not files or not o.plan or o.templates:
+        raise InputError(f"-o {o.output}: parts are made one by one from those of a folder, with --plan FILE and no --templates")
     _frozen(o)
     with cluster_of(o) as cluster, new_folder(o.output) as place:
         if cluster is None:
@@ -162,6 +163,21 @@ def _frozen(o: FeaturizeFlags) -> FeaturePlan:
     for name in (name for name in TAUGHT if getattr(o.files, name)):
         raise InputError(f"--set {name.replace('_', '-')}: --plan holds them; leave one of them out")
     return FeaturePlan.load(str(o.plan))
+
+
+def _check_repeated(templates: str, frozen: FeaturePlan, plan_file: str, maker: FeatureMaker, nbest: NBest) -> None:
+    """--templates may repeat what the plan holds: of a set, what the list allows."""
+    registry, resources = maker.registry, maker.resources(nbest)
+
+    def names(plan: FeaturePlan) -> set[str]:
+        found = [e for e in plan.entries if e.name in registry and not set(registry[e.name].reads) & set(GIVEN)]
+        known = [e for e in found if not registry[e.name].bitext_teaches]  # sets have these with a bitext only
+        taught = {e.name: None if registry[e.name].crossed else e.options for e in known}  # references are not needed again
+        return {e.name for e in known if not (e.optional and registry[e.name].lacks(nbest, resources, taught[e.name]))}
+
+    if names(FeaturePlan.of(templates, registry)) != names(frozen):
+        has = ", ".join(e.name for e in frozen.entries) or "none"
+        raise InputError(f"--templates {templates}: expected those of {plan_file} ({has}), found others; leave it out")
 
 
 def templates(o: Common) -> None:
