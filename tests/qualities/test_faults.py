@@ -61,11 +61,13 @@ KINDS = list(writing(Path(), Path()))
 @contextlib.contextmanager
 def no_file_above(n_bytes: int):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    compiled, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # Python would keep the beginning of a module
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = compiled
 
 
 @pytest.mark.parametrize("kind", KINDS)
