@@ -90,10 +90,12 @@ class Worker:
         self.pipe, there = context.Pipe()
         self.process = context.Process(target=_serve, args=(there,), daemon=True)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # until the process has its own handlers
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # forks have none of our threads: they show progress, no more
-            self.process.start()
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # forks have none of our threads: they show progress, no more
+                self.process.start()
+        finally:  # a process that cannot start must leave Ctrl-C to the caller
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         there.close()  # the worker's end is now its own: when it dies, the pipe ends
 
     def start(self, function: Callable[..., Any], *args: Any) -> None:
