@@ -29,7 +29,7 @@ from harness import REAL, measured_now, put_block
 
 HERE = Path(__file__).resolve().parent
 PAPER, TEST, OF_MBRS = "--recipe paper --rounds 25", 400, 10  # lists that minimum Bayes risk and compare are tried on; and mbrs
-METHODS = ("pro", "kbmira", "mira", "rm", "adagrad", "mert")
+METHODS = ("pro", "kbmira", "mira", "rm", "adagrad", "rampion", "arow", "mert")
 THREADS = (1, 2, 4)  # the last for the logic, and of two commands alone: there may be fewer cores
 IMPORT, FEATURIZE, INDUCE = "import, uncompressed", "featurize --templates phrases", "induce"
 INDUCE_PAPER, INDUCE_ONCE = "induce --recipe paper, 25 rounds", "induce, one fit"
