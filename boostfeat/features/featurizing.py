@@ -531,9 +531,8 @@ def _clusters(nbest: NBest, plan: FeaturePlan, how: Computing) -> Clusters:
     given = how.resources.clusters
     first = take_strings(nbest.text, nbest.hyp_ptr[:-1][np.diff(nbest.hyp_ptr) > 0])  # all 200 of a list say hardly more
     texts = {"src": nbest.source, "tgt": first}
-    asked = [words_of(texts[side]) for side in texts if not getattr(given, side)]
-    learn = partial(learn_clusters, size=plan.cluster_size, seed=how.seed)
-    learnt = iter(how.side_by_side(learn, asked))
+    asked = (words_of(texts[side]) for side in texts if not getattr(given, side))
+    learnt = (learn_clusters(words, size=plan.cluster_size, seed=how.seed) for words in asked)  # forks would import it all twice
     return Clusters(given.src or next(learnt), given.tgt or next(learnt))
 
 
