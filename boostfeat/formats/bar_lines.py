@@ -14,7 +14,7 @@ from functools import partial
 from itertools import pairwise
 from math import nan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +23,11 @@ from ..core.arrays import F64, I32, I64, Array, in_order, offsets
 from ..core.files import Block, decode_line, last_line, read_blocks
 from ..core.text import split_words
 from ..lists.build import Builder, HypColumns, HypRecord, ReadOptions, UnitColumns
-from ..lists.nbest import NBest, copied_strings, string_column
+from ..lists.nbest import NBest, string_column
 from . import bar_kernel as kernels
 from .fields import optional_score, read_features, sentence_id, split_fields
 
-BLOCK_BYTES = 1 << 21  # of the lines that a thread reads at a time: larger arrays cost page faults
+BLOCK_BYTES = 1 << 22  # of the lines that a thread reads at a time: larger arrays cost page faults
 Slices = tuple[I64, I64]  # [n] where slices of bytes begin and end
 
 
@@ -190,37 +190,27 @@ def source_tokens(sentences: Sequence[str] | None) -> kernels.SourceTokens:
     return kernels.SourceTokens(np.frombuffer(text or b" ", np.uint8), ptr, start, end)
 
 
-def copied(columns: Any) -> Any:
-    """Return a named tuple of columns, and of others like it, with arrays of its own."""
-    return columns._make(
-        column.copy() if isinstance(column, np.ndarray)
-        else copied(column) if isinstance(column, UnitColumns)
-        else copied_strings(column) if isinstance(column, pa.Array)
-        else column
-        for column in columns
-    )  # fmt: skip
-
-
 Columns = Callable[[BarLines, I64], HypColumns]  # of lines and their sentences
 
 
 def _columns_of_blocks(path: str | Path, options: ReadOptions, columns_of: Columns) -> Iterator[tuple[BarLines, HypColumns]]:
-    """Yield the wanted lines of each block and their columns, in order; those ahead are parsed in threads meanwhile."""
+    """Yield the wanted lines of each block and their columns, in order; those ahead are parsed in threads meanwhile.
 
-    rooms: list[kernels.Room] = []  # of threads that are done with a block
+    Columns are good until the next ones are asked for.
+    """
+    rooms: list[kernels.Room] = []  # whose columns have been used
 
     def parse(item: tuple[int, Block]) -> tuple[BarLines, HypColumns]:
         room = rooms.pop() if rooms else kernels.Room()
         lines, sent = BarLines.of_block(str(path), item[1], is_first=item[0] == 0, room=room).wanted(options)
-        columns = copied(columns_of(lines, sent))
-        rooms.append(room)
-        return lines, columns
+        return lines, columns_of(lines, sent)
 
     before, blocks = 0, enumerate(read_blocks(path, BLOCK_BYTES, last_sentence))
     for lines, columns in in_order(parse, blocks, threads=options.threads, ahead=1):
         lines.before = before
         yield lines, columns
         before += lines.n_lines
+        rooms.append(lines.room)
 
 
 def read_bar_list(

@@ -15,16 +15,15 @@ from math import nan
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from ..core.arrays import F64, I32, I64, Array, first_use_order, offsets, owners, unique_rows
 from ..core.errors import FormatError, InputError, counted
-from ..core.text import Strings, has_text, normal, split_words
+from ..core.text import Strings, has_text, normal, split_words, string_buffers
 from ..metrics.bleu import bleu_stats
 from ..metrics.metric import tokenizer
 from ..metrics.symbols import Texts
 from .absent import are_few
-from .nbest import NBest, SparseRows, Units, strings
+from .nbest import NBest, SparseRows, Units, string_column, strings
 
 DENSE_SHARE = 0.1  # a feature that a reader has not declared dense is stored densely if this share of rows gives it
 MAX_DENSE = 4096  # and if it is among so many that most rows give: a short list with long rows stays sparse
@@ -352,21 +351,21 @@ def put_numbers(numbers: array[Any], values: Array) -> None:
 class TextColumn:
     """Texts as they come, one by one or many at a time."""
 
-    def __init__(self, *chunks: Strings) -> None:
-        self._chunks: list[Strings] = list(chunks)
-        self._last: list[str] = []
+    def __init__(self) -> None:
+        self._sizes, self._bytes = array("q"), array("B")
 
     def append(self, text: str) -> None:
-        self._last.append(text)
-        if len(self._last) >= 1 << 16:
-            self.extend(strings([]))
+        data = text.encode()
+        self._sizes.append(len(data))
+        self._bytes.frombytes(data)
 
     def extend(self, texts: Strings) -> None:
-        self._chunks += [strings(self._last), texts] if self._last else [texts]
-        self._last = []
+        ptr, data = string_buffers(texts)
+        put_numbers(self._sizes, np.diff(ptr))
+        put_numbers(self._bytes, data[ptr[0] : ptr[-1]])
 
     def column(self) -> Strings:
-        return pa.chunked_array([*self._chunks, strings(self._last)]).combine_chunks()
+        return string_column(offsets(np.asarray(self._sizes)), np.asarray(self._bytes))
 
 
 def ordered_union(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
@@ -426,7 +425,8 @@ def is_regular(rows: SparseRows) -> bool:
 
 def often(rows: SparseRows, n_names: int) -> I64:
     """Return the names that enough rows give to be stored densely, in order."""
-    given = np.bincount(rows.idx, minlength=n_names)
+    same = len(rows) if len(rows) and is_regular(rows) else 1  # rows like the first
+    given = np.bincount(rows.idx[: rows.ptr[len(rows) // same]], minlength=n_names) * same
     often = np.flatnonzero(given >= max(1, DENSE_SHARE * len(rows)))
     return np.sort(often[np.argsort(-given[often], kind="stable")[:MAX_DENSE]])
 

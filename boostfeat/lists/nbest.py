@@ -41,11 +41,6 @@ def string_column(ptr: Array, data: Array) -> Strings:
     return pa.LargeStringArray.from_buffers(len(ptr) - 1, pa.py_buffer(ptr), pa.py_buffer(data[: int(ptr[-1])]))
 
 
-def copied_strings(column: Strings) -> Strings:
-    ptr, data = string_buffers(column)
-    return string_column(ptr - ptr[0], data[ptr[0] : ptr[-1]].copy())
-
-
 def empty_strings(n: int) -> Strings:
     """A column of n empty strings, which take no memory until their offsets are looked at."""
     return string_column(np.zeros(n + 1, np.int64), np.zeros(0, np.uint8))

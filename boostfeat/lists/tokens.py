@@ -332,7 +332,8 @@ class TokenBuilder(Builder):
         features = [np.full(n, width), np.tile(np.arange(width, dtype=np.int32), n), draft.x.reshape(-1)]
         texts = self._source_texts(draft), draft.text, draft.align
         self.add_units(UnitColumns._make([*texts, *lengths, np.full(n, nan), draft.names, *features]))
-        self._text = TextColumn(text)
+        self._text = TextColumn()
+        self._text.extend(text)
         put_numbers(self._unit_counts, np.diff(draft.ptr))
         put_numbers(self._unit_idx, np.arange(n))
         put_numbers(self._src_start, draft.src_start)
