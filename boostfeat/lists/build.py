@@ -157,12 +157,12 @@ class Builder:
         self._last_indices = array("i")
         self._ids: list[int] = []
         self._hyp_counts: list[int] = []
-        self._text, self._score, self._extra = TextColumn(), array("d"), GrowingRows()
-        self._unit_counts = array("q")
-        self._unit_idx, self._src_start, self._tgt_start = array("i"), array("i"), array("i")
+        self._text, self._score, self._extra = TextColumn(), Numbers("d"), GrowingRows()
+        self._unit_counts = Numbers("q")
+        self._unit_idx, self._src_start, self._tgt_start = Numbers("i"), Numbers("i"), Numbers("i")
         self._unit_text = TextColumn(), TextColumn(), TextColumn()
-        self._unit_len: tuple[array[int], array[int]] = (array("i"), array("i"))
-        self._unit_score, self._unit_rows = array("d"), GrowingRows()
+        self._unit_len = Numbers("i"), Numbers("i")
+        self._unit_score, self._unit_rows = Numbers("d"), GrowingRows()
         self._source_words: list[str] = []  # of the open list
         self._known: dict[tuple[object, ...], int] = {}  # its units; equal ones of other lists are merged in the end
 
@@ -212,12 +212,12 @@ class Builder:
         words = split_words(text) if hyp.units else []
         self._hyp_counts[-1] += 1
         self._text.append(text)
-        self._score.append(hyp.score)
+        self._score.few.append(hyp.score)
         for unit in hyp.units:
-            self._unit_idx.append(self._number(unit, words, hyp.where))
-            self._src_start.append(unit.src[0] if unit.src else -1)
-            self._tgt_start.append(unit.tgt[0] if unit.tgt else -1)
-        self._unit_counts.append(len(hyp.units))
+            self._unit_idx.few.append(self._number(unit, words, hyp.where))
+            self._src_start.few.append(unit.src[0] if unit.src else -1)
+            self._tgt_start.few.append(unit.tgt[0] if unit.tgt else -1)
+        self._unit_counts.few.append(len(hyp.units))
         features = own_features(hyp, allow_mismatch=self.options.allow_mismatch)
         self._extra.add(self._indices(features), features.values())
 
@@ -232,17 +232,17 @@ class Builder:
         for side in (0, 1):
             self._unit_len[side].extend([own[1][side] for own in sides])
         for unit in hyps.units:
-            self._unit_score.append(unit.score)
+            self._unit_score.few.append(unit.score)
             self._unit_rows.add(self._indices(unit.features), unit.features.values())
         for features in hyps.features or [{}] * n:
             self._extra.add(self._indices(features), features.values())
         self._hyp_counts[-1] += n
         self._text.extend(strings(hyps.texts))
-        put_numbers(self._score, hyps.score)
+        self._score.extend(hyps.score)
         self._unit_counts.extend(np.diff(hyps.unit_ptr))
-        put_numbers(self._unit_idx, first + hyps.unit_idx)
-        put_numbers(self._src_start, start[hyps.unit_idx])
-        put_numbers(self._tgt_start, hyps.tgt_start)
+        self._unit_idx.extend(first + hyps.unit_idx)
+        self._src_start.extend(start[hyps.unit_idx])
+        self._tgt_start.extend(hyps.tgt_start)
 
     def add_units(self, units: UnitColumns) -> int:
         """Append units; returns the number of the first."""
@@ -250,8 +250,8 @@ class Builder:
         for column, texts in zip(self._unit_text, units[:3], strict=True):
             column.extend(texts)
         for lengths, own in zip(self._unit_len, (units.src_len, units.tgt_len), strict=True):
-            put_numbers(lengths, own)
-        put_numbers(self._unit_score, units.score)
+            lengths.extend(own)
+        self._unit_score.extend(units.score)
         self._unit_rows.extend(units.n_features, self._numbers_of(units.names)[units.feature_idx], units.feature_val)
         return first
 
@@ -266,13 +266,13 @@ class Builder:
             self._hyp_counts[-1] += b - a
         features, units = (slice(*offsets(n)[[first, last]].tolist()) for n in (hyps.n_features, hyps.n_units))
         self._text.extend(hyps.text[first:last])
-        put_numbers(self._score, hyps.score[first:last])
+        self._score.extend(hyps.score[first:last])
         idx = self._numbers_of(hyps.names)[hyps.feature_idx[features]]
         self._extra.extend(hyps.n_features[first:last], idx, hyps.feature_val[features])
-        put_numbers(self._unit_counts, hyps.n_units[first:last])
-        put_numbers(self._unit_idx, hyps.unit_idx[units] + np.int32(base))
-        put_numbers(self._src_start, hyps.src_start[units])
-        put_numbers(self._tgt_start, hyps.tgt_start[units])
+        self._unit_counts.extend(hyps.n_units[first:last])
+        self._unit_idx.extend(hyps.unit_idx[units] + np.int32(base))
+        self._src_start.extend(hyps.src_start[units])
+        self._tgt_start.extend(hyps.tgt_start[units])
 
     def _sides(self, unit: UnitRecord, target: list[str], where: str) -> tuple[tuple[str, str, str], tuple[int, int]]:
         """Return source, target and links of a unit, and the lengths of both sides."""
@@ -295,8 +295,8 @@ class Builder:
             for column, text in zip(self._unit_text, texts, strict=True):
                 column.append(text)
             for lengths, length in zip(self._unit_len, sizes, strict=True):
-                lengths.append(length)
-            self._unit_score.append(unit.score)
+                lengths.few.append(length)
+            self._unit_score.few.append(unit.score)
             self._unit_rows.add(self._indices(unit.features), unit.features.values())
         return number
 
@@ -315,11 +315,11 @@ class Builder:
             offsets(np.array(self._hyp_counts, np.int64)),
             self._text.column(),
             ids=np.array(self._ids, np.int64),
-            score=np.asarray(self._score) + 0.0,  # -0.0 becomes 0.0, here and below
-            unit_ptr=offsets(np.asarray(self._unit_counts)),
+            score=self._score.column() + 0.0,  # -0.0 becomes 0.0, here and below
+            unit_ptr=offsets(self._unit_counts.column()),
             unit_idx=unit_idx,
-            src_start=np.asarray(self._src_start),
-            tgt_start=np.asarray(self._tgt_start),
+            src_start=self._src_start.column(),
+            tgt_start=self._tgt_start.column(),
             units=replace(units, x=x, sparse=unit_sparse),
             unit_names=unit_names,
             extra=extra,
@@ -335,37 +335,61 @@ class Builder:
 
         Where units differ in the names they give, equal and unused ones go first: which names are frequent depends on the others.
         """
-        n, unit_idx = len(self._unit_score), np.asarray(self._unit_idx)
+        n, unit_idx = len(self._unit_score), self._unit_idx.column()
         src, tgt, align = (column.column() for column in self._unit_text)
-        src_len, tgt_len = (np.asarray(own) for own in self._unit_len)
-        score = np.asarray(self._unit_score) + 0.0
+        src_len, tgt_len = (own.column() for own in self._unit_len)
+        score = self._unit_score.column() + 0.0
         units = Units(np.zeros((n, 0)), self._unit_rows.rows(), src, tgt, align, src_len, tgt_len, score)
         return (units, unit_idx) if not n or is_regular(units.sparse) else _merged(units, unit_idx)
 
 
-def put_numbers(numbers: array[Any], values: Array) -> None:
-    """Append values to numbers, as numbers of their kind."""
-    numbers.frombytes(np.ascontiguousarray(values, numbers.typecode).view(np.uint8).data)
+class Numbers:
+    """A column of numbers that grows at its end; ``few`` takes single ones.
+
+    Large arrays of numpy cost fewer page faults than ``array``, and are copied while other threads run.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.few: array[Any] = array(kind)
+        self._room, self._n = np.empty(0, kind), 0
+
+    def __len__(self) -> int:
+        return self._n + len(self.few)
+
+    def extend(self, values: Array | Sequence[float]) -> None:
+        """Append values, as numbers of this kind."""
+        for own in (self.few, values):
+            start, self._n = self._n, self._n + len(own)
+            if self._n > len(self._room):
+                room = np.empty(2 * self._n, self._room.dtype)
+                room[:start] = self._room[:start]
+                self._room = room
+            self._room[start : self._n] = own
+        del self.few[:]
+
+    def column(self) -> Array:
+        self.extend(())
+        return self._room[: self._n]
 
 
 class TextColumn:
     """Texts as they come, one by one or many at a time."""
 
     def __init__(self) -> None:
-        self._sizes, self._bytes = array("q"), array("B")
+        self._sizes, self._bytes = Numbers("q"), Numbers("B")
 
     def append(self, text: str) -> None:
         data = text.encode()
-        self._sizes.append(len(data))
-        self._bytes.frombytes(data)
+        self._sizes.few.append(len(data))
+        self._bytes.few.frombytes(data)
 
     def extend(self, texts: Strings) -> None:
         ptr, data = string_buffers(texts)
-        put_numbers(self._sizes, np.diff(ptr))
-        put_numbers(self._bytes, data[ptr[0] : ptr[-1]])
+        self._sizes.extend(np.diff(ptr))
+        self._bytes.extend(data[ptr[0] : ptr[-1]])
 
     def column(self) -> Strings:
-        return string_column(offsets(np.asarray(self._sizes)), np.asarray(self._bytes))
+        return string_column(offsets(self._sizes.column()), self._bytes.column())
 
 
 def ordered_union(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
@@ -397,24 +421,24 @@ class GrowingRows:
     """Rows of (name, value) as they come."""
 
     def __init__(self) -> None:
-        self._counts, self._idx, self._val = array("q"), array("i"), array("d")
+        self._counts, self._idx, self._val = Numbers("q"), Numbers("i"), Numbers("d")
 
     def add(self, idx: array[int], values: Iterable[float]) -> None:
-        self._counts.append(len(idx))
-        self._idx.extend(idx)
-        self._val.extend(values)
+        self._counts.few.append(len(idx))
+        self._idx.few.extend(idx)
+        self._val.few.extend(values)
 
     def extend(self, counts: I64, idx: I32, values: F64) -> None:
         """Append rows with so many names and values each."""
-        put_numbers(self._counts, counts)
-        put_numbers(self._idx, idx)
-        put_numbers(self._val, values)
+        self._counts.extend(counts)
+        self._idx.extend(idx)
+        self._val.extend(values)
 
     def rows(self) -> SparseRows:
         """Return all rows; names are in the order in which they came, and may be there twice."""
-        values = np.asarray(self._val)
+        values = self._val.column()
         values += 0.0  # -0.0 becomes 0.0
-        return SparseRows(offsets(np.asarray(self._counts)), np.asarray(self._idx), values)
+        return SparseRows(offsets(self._counts.column()), self._idx.column(), values)
 
 
 def is_regular(rows: SparseRows) -> bool:

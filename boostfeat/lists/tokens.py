@@ -25,7 +25,7 @@ import pyarrow as pa
 from ..core.arrays import F64, HUGE, I64, Array, Bool, offsets, owners
 from ..core.errors import FormatError, clip, counted
 from ..core.text import Strings, ascii_words, has_text, split_words
-from .build import Builder, GrowingRows, ReadOptions, TextColumn, UnitColumns, put_numbers
+from .build import Builder, GrowingRows, ReadOptions, TextColumn, UnitColumns
 from .nbest import NBest, empty_strings, strings, take_strings
 from .pieces import MARKS, Joined, join_pieces, marked_rows, scheme_of, words_at
 from .words import Words, words_of
@@ -103,7 +103,7 @@ class TokenBuilder(Builder):
         self._where.append(hyp.where)
         self._tokens.append(hyp.tokens)
         self._shown.append(hyp.text)
-        self._score.append(hyp.score)
+        self._score.few.append(hyp.score)
         self._extra.add(self._indices(features), features.values())
 
     # -- columns to container ----------------------------------------------------------------------------------------
@@ -334,10 +334,10 @@ class TokenBuilder(Builder):
         self.add_units(UnitColumns._make([*texts, *lengths, np.full(n, nan), draft.names, *features]))
         self._text = TextColumn()
         self._text.extend(text)
-        put_numbers(self._unit_counts, np.diff(draft.ptr))
-        put_numbers(self._unit_idx, np.arange(n))
-        put_numbers(self._src_start, draft.src_start)
-        put_numbers(self._tgt_start, draft.tgt_start)
+        self._unit_counts.extend(np.diff(draft.ptr))
+        self._unit_idx.extend(np.arange(n))
+        self._src_start.extend(draft.src_start)
+        self._tgt_start.extend(draft.tgt_start)
         return super().finish()
 
     def _source_texts(self, draft: _Draft) -> Strings:
