@@ -7,6 +7,7 @@ A hypothesis' features are the sums over its units plus its own extras: G = A X 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
@@ -26,10 +27,12 @@ from ..core.arrays import F64, I32, I64, Array, frozen, offsets, owners, segment
 from ..core.errors import counted, repeated
 from ..core.feature_table import linear_scores
 from ..core.html import cell, table, title
+from ..core.kernels import kernel
 from ..core.text import Strings, string_buffers
 
 T = TypeVar("T")
 OF_OTHERS = ("meta", "quality.unit")  # columns that say something of other things than the list's content
+SEEDS = np.array([0x243F6A8885A308D3, 0x13198A2E03707344], np.uint64)  # π, of two hashes of 64 bits
 
 
 def strings(values: Sequence[str | None]) -> Strings:
@@ -589,24 +592,35 @@ class NBest(Frozen):
         seen: dict[Any, int] = {}
         return np.array([seen.setdefault(key, s) if key else s for s, key in enumerate(keys)], np.int64)
 
+    def unit_hashes(self, seed: Array = SEEDS[:1]) -> Array:
+        """[V] hashes of what tells units apart: features by their names, phrases, alignment, lengths."""
+        own, each, out = self.units, np.arange(self.n_units + 1), np.repeat(seed, self.n_units)
+        features = _feature_hashes(own.x, self.unit_names, own.sparse, self.sparse_names, seed)
+        for column in (features, own.src, own.tgt, own.align, own.src_len, own.tgt_len):
+            _add_column(each, column, out)
+        return out
+
+    @cached_property
+    def sentence_hashes(self) -> Array:
+        """[S] hashes of all that a list has: the same wherever its sentences are, and whatever number its units have."""
+        seed, unit_ptr, quality = SEEDS[:1], self.unit_ptr[self.hyp_ptr], self.quality
+        out, each, none = np.repeat(seed, len(self)), np.arange(len(self) + 1), np.zeros(0, np.uint64)
+        extra = _feature_hashes(self.extra, self.extra_names, self.extra_sparse, self.sparse_names, seed)
+        of_sentences = self.source, self.notes.sentences, np.diff(self.ref_ptr), np.diff(self.hyp_ptr)
+        of_hyps = self.text, self.score, self.stats, np.diff(self.unit_ptr), extra, self.notes.hyps, quality.value, quality.weight
+        of_places = self.src_start, self.tgt_start
+        for ptr, some in (each, of_sentences), (self.ref_ptr, (self.refs,)), (self.hyp_ptr, of_hyps), (unit_ptr, of_places):
+            for column in some:
+                _add_column(ptr, column, out)
+        _add_words(unit_ptr, self.unit_idx, self.unit_hashes() if self.n_units else none, out)
+        return out
+
     @cached_property
     def digest(self) -> str:
-        """Digits of the content: the same for equal lists, whatever files they come from."""
-        out = blake2b(digest_size=8)
-        for name, column in columns(self).items():
-            if name in OF_OTHERS:
-                continue
-            if isinstance(column, np.ndarray):
-                parts: Sequence[Any] = [column]
-            elif isinstance(column, tuple):
-                parts = [repr(column).encode()]
-            else:
-                starts, text = string_buffers(column)
-                parts = [starts - starts[0], text[starts[0] : starts[-1]]]
-            for part in parts:
-                out.update(f"{name} {len(part)} ".encode())
-                out.update(part if isinstance(part, bytes) else np.ascontiguousarray(part).data)
-        return out.hexdigest()
+        """Digits of the content, but for units' scores: the same for equal lists, whatever files or parts they come from."""
+        names = self.unit_names, self.extra_names, self.sparse_names.to_pylist(), self.quality.names, self.quality.lower
+        of_all = json.dumps(names).encode(), np.ascontiguousarray(self.ids).data, self.sentence_hashes.data
+        return blake2b(b"".join(of_all), digest_size=8).hexdigest()
 
     # -- equality ----------------------------------------------------------------------------------------------------
 
@@ -651,6 +665,49 @@ class NBest(Frozen):
         hyps = [[f"{self.score[h]:.6g}", self.text[h].as_py()] for h in range(start, min(end, start + size))]
         note = f"{len(hyps)} of {end - start} hypotheses with the decoder's scores"
         return [title(f"sentence {self.ids[s]}", note), f'<div class="text">{table([], [*above, *hyps])}</div>']
+
+
+@kernel
+def _add_words(ptr, words, table, out):  # type: ignore[no-untyped-def]
+    """INOUT out[s]: a hash that goes on with the words of segment s, or with what the table has of them."""
+    for s in range(len(out)):
+        for k in range(ptr[s], ptr[s + 1]):
+            out[s] = arrays.mix(out[s], table[words[k]] if len(table) else np.uint64(words[k]), arrays.FACTOR)
+
+
+@kernel
+def _add_features(ptr, idx, bits, names, out):  # type: ignore[no-untyped-def]
+    """INOUT out[r] += hashes of the (name, value) of row r that are not 0; without idx, names are in turn."""
+    for r in range(len(out)):
+        for k in range(ptr[r], ptr[r + 1]):
+            if bits[k] << np.uint64(1):
+                out[r] += arrays.mix(names[idx[k] if len(idx) else k - ptr[r]], bits[k], arrays.FACTOR)
+
+
+def _add_column(ptr: I64, column: Any, out: Array) -> None:
+    """INOUT out: hashes of segments of rows go on with a column of numbers or texts."""
+    if isinstance(column, np.ndarray):
+        words = column.reshape(-1).view(np.uint64) if column.itemsize == 8 else column.reshape(-1)
+        _add_words(frozen(ptr * (len(words) // max(1, len(column)))), frozen(words), _NO_TABLE, out)
+    elif len(column):
+        starts, text = string_buffers(column)
+        _add_column(ptr, np.diff(starts), out)
+        _add_words(frozen(starts[ptr]), text, _NO_TABLE, out)
+
+
+_NO_TABLE = frozen(np.zeros(0, np.uint64))
+
+
+def _feature_hashes(x: F64, names: Sequence[str], rows: SparseRows, sparse_names: Strings, seed: Array) -> Array:
+    """[n] hashes of features, which are the same in any order of columns."""
+    known = [np.repeat(seed, len(own)) for own in (names, sparse_names)]
+    for own, hashes in zip((strings(names), sparse_names), known, strict=True):
+        _add_column(np.arange(len(own) + 1), own, hashes)
+    out, ptr = np.zeros(len(x), np.uint64), np.arange(len(x) + 1) * x.shape[1]
+    for places, idx, values, hashes in (ptr, rows.idx[:0], x.reshape(-1), known[0]), (rows.ptr, rows.idx, rows.val, known[1]):
+        if len(values):
+            _add_features(frozen(places), frozen(idx), frozen(values.view(np.uint64)), frozen(hashes), out)
+    return out
 
 
 def _column_sizes(x: F64) -> F64:

@@ -31,7 +31,7 @@ from boostfeat.lists.build import (
     with_stats,
 )
 from boostfeat.lists.merging import concat, merge
-from boostfeat.lists.nbest import NBest, Notes, Qualities, SparseRows, Units, strings
+from boostfeat.lists.nbest import NBest, Notes, Qualities, SparseRows, Units, columns, strings, with_columns
 
 
 def hyp(sent: int = 0, text: str = "a", **more: Any) -> HypRecord:
@@ -679,3 +679,29 @@ def test_a_name_that_only_hypotheses_give_is_no_column_of_units():
     both = concat([dense, replace(of_units, sparse_names=strings(["s"]))])
     assert (both.unit_names, both.extra_names) == (("u", "s"), ("s",))
     assert both.global_column("s").tolist() == [1.0, 2.0]
+
+
+@quick
+@given(nb=containers())
+def test_hashes_of_sentences_are_those_of_any_part_and_of_any_storage(nb: NBest) -> None:
+    for k in range(len(nb) + 1):
+        parts = np.concatenate([nb[:k].sentence_hashes, nb[k:].sentence_hashes])
+        assert parts.tolist() == nb.sentence_hashes.tolist() == sparsely(nb).sentence_hashes.tolist()
+
+
+def test_a_digest_is_of_all_that_a_list_has(dev):
+    """But for units' scores, of which merged lists keep those of the first unit."""
+    nbest = dev[:20].truncate(5)
+    digests = {nbest.digest}
+    for name, column in columns(nbest).items():
+        if isinstance(column, np.ndarray) and len(column) and not name.endswith("ptr") and column.size:
+            changed = column.copy()
+            changed[-1] = column[0] if name == "unit_idx" else column[-1] + 1
+        elif isinstance(column, pa.Array) and len(column):
+            changed = strings([*column.to_pylist()[:-1], "else"])
+        else:
+            continue
+        other = with_columns(nbest, {name: changed})
+        assert (other.digest in digests) == (name == "units.score"), name
+        digests.add(other.digest)
+    assert len(digests) > 15
