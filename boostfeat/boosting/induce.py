@@ -135,7 +135,8 @@ def induce_on(
     if not trials.are_enough or (options.rule == ALL and not is_to_choose(options)):  # nothing is to be chosen
         model = kept_rounds(learn(options.rounds, why), n_init)
     elif select is not None:
-        model = settled(trials, learn(options.rounds, why), options, n_init, own_rows=features.own_rows)
+        here = replace(trials, cluster=None)  # as the select list is
+        model = settled(here, learn(options.rounds, why), options, n_init, own_rows=features.own_rows)
     elif so_far is not None and "tree_count" in so_far.config:
         model = learn(so_far.config["rounds"], {**why, **kept_reasons(so_far)})
     else:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.errors import InputError
 from ..core.options import option
-from ..lists.nbest import NBest
 from .console import COMMON, Common
 
 
@@ -27,24 +25,19 @@ class ClusterFlags(Common):
 
 
 @contextlib.contextmanager
-def cluster_of(o: ClusterFlags, lists: Sequence[tuple[str, NBest]] = ()) -> Iterator[Any]:
-    """Connect to the workers of a cluster, if one is asked for; say where its dashboard is.
-
-    Lists that are stores or folders of them are opened by workers themselves, by their paths.
-    """
+def cluster_of(o: ClusterFlags) -> Iterator[Any]:
+    """Connect to the workers of a cluster, if one is asked for; say where its dashboard is."""
     if o.engine != "dask":
         yield None
         return
     from ..distributed.cluster import ClusterFits
-    from ..distributed.worker_data import Source
     from ..distributed.workers import Workers, connected
 
-    stores = [(nbest, Source.of(path, nbest)) for path, nbest in lists if os.path.isfile(path) or os.path.isdir(path)]
     with connected(o.scheduler, workers=o.workers, threads=o.threads, timeout=min(o.timeout, 20.0)) as client:
         if o.scheduler != "local":  # the cluster made here has none
             o.say(f"dask dashboard: {client.dashboard_link}")
         # workers that are lost are named to the quiet too: their run would seem to hang
-        workers = Workers(client, workers=o.workers, timeout=o.timeout, stores=stores, say=replace(o, quiet=False).say)
+        workers = Workers(client, workers=o.workers, timeout=o.timeout, say=replace(o, quiet=False).say)
         try:
             yield ClusterFits(workers)
         except BaseException:

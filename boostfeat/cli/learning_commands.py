@@ -21,8 +21,10 @@ from ..boosting.induce import induce as learner
 from ..boosting.induce import induce_on, with_gain_of
 from ..boosting.record import MADE_FROM, check_made_from, kept_rounds, made_from
 from ..boosting.selection.template_set import FeaturedLists, chosen_features
+from ..boosting.selection.tree_count import ALL
 from ..boosting.selection.trials import Cluster
 from ..boosting.selection.waterfall import lines as waterfall_lines
+from ..boosting.selection.way import is_to_choose
 from ..core.errors import InputError, counted
 from ..core.files import digest
 from ..core.options import argument, methods, option, options_of, same, typed
@@ -31,7 +33,7 @@ from ..export.kinds import static_features
 from ..features import FeaturePlan
 from ..features.feature_maker import FeatureMaker, with_plan
 from ..features.groups import fitting_templates
-from ..lists.choices import Scorer
+from ..lists.choices import scored
 from ..lists.feature_range import learnable, lost_ranking, range_warnings
 from ..lists.merging import concat
 from ..lists.nbest import NBest
@@ -71,19 +73,26 @@ class LearningFlags(ModelFlags, OutputFlags, ClusterFlags):
         settings = {f"graph_{name}": getattr(self.graphs, name) for name in ("iterations", "size", "core_names")}
         return {**self.files.digests(), **(graphs | settings if self.graphs.paths else {})}
 
-    def read_lists(self) -> tuple[NBest, NBest | None]:
-        """Return all lists to learn from as one, and the held-out one, which go together."""
-        lists = {path: read_store(path) for path in self.stores}
+    def read_lists(
+        self, cluster: Any, start: Model | None, *, is_one_fit: bool, options: BoostOptions | None = None
+    ) -> tuple[NBest, NBest | None]:
+        """Return all lists to learn from as one, and the held-out one, which go together.
+
+        Workers open them, too, or alone for one fit with the features that they have: what was joined here is sent.
+        """
+        is_plain = not self.graphs.paths and (start is None or start.plan is None)
+        is_near = cluster is not None and is_one_fit and is_plain and self.templates in (None, "none")
+        near: dict[str, NBest] = cluster.near(self.stores, options) if is_near else {}
+        lists = near or {path: read_store(path) for path in self.stores}
         held_out = read_store(self.select) if self.select else None
         check_lists(self, {**(lists if self.stores[1:] else {"LIST": lists[self.stores[0]]}), "--select": held_out})
-        return concat([lists[path] for path in self.stores]) if self.stores[1:] else lists[self.stores[0]], held_out
-
-    def stores_with(self, dev: NBest, held_out: NBest | None) -> list[tuple[str, NBest]]:
-        """Return the lists and the paths that they can be opened by: what was joined has none."""
-        return [
-            *([] if self.stores[1:] else [(self.stores[0], dev)]),
-            *([] if held_out is None else [(str(self.select), held_out)]),
-        ]
+        joined = cluster.joined if near else concat
+        dev = joined([lists[path] for path in self.stores]) if self.stores[1:] else lists[self.stores[0]]
+        if cluster is not None and not near and not self.stores[1:]:
+            cluster.opens(self.stores[0], dev)
+        if cluster is not None and held_out is not None:
+            cluster.opens(self.select, held_out)
+        return dev, held_out
 
     def graphs_with(self, plan: FeaturePlan | None) -> GraphOptions:
         """Return the graphs, with the names of their values and the features of their edges."""
@@ -190,17 +199,17 @@ def tune(o: TuneFlags) -> None:
     if o.pick == "select" and o.select is None:
         raise InputError("--set pick=select: it needs --select LIST")
     start = Model.load(o.init) if o.init and o.init != "zero" else None
-    raw, chosen_by = o.read_lists()
-    with cluster_of(o, o.stores_with(raw, chosen_by)) as cluster:
+    with cluster_of(o) as cluster:
+        raw, chosen_by = o.read_lists(cluster, start, is_one_fit=o.method == "pro")
         models, features, run = _tuned(o, tuner, raw, chosen_by, start, cluster)
-    nbest, held_out = features.dev, features.select
-    result, text, model = _summary(models, run.metric, metric_of(run.metric, nbest).sign)
-    if start is not None and start.trees:
-        model = replace(folded(model.weights, start), config=model.config, history=model.history)
-    made = {MADE_FROM: made_from(raw, chosen_by, None, init=start, templates=o.templates, **o.made_with())}
-    model = replace(model, config={**model.config, **made})
-    say_of_start(o, start, model, raw, chosen_by)
-    model = with_plan(_never_below_order(o, model, nbest, held_out, run.metric), features.plan)
+        nbest, held_out = features.dev, features.select
+        result, text, model = _summary(models, run.metric, metric_of(run.metric, nbest).sign)
+        if start is not None and start.trees:
+            model = replace(folded(model.weights, start), config=model.config, history=model.history)
+        made = {MADE_FROM: made_from(raw, chosen_by, None, init=start, templates=o.templates, **o.made_with())}
+        model = replace(model, config={**model.config, **made})
+        say_of_start(o, start, model, raw, chosen_by)
+        model = with_plan(_never_below_order(o, model, nbest, held_out, run.metric), features.plan)
     model.save(o.output)
     o.emit({**result, "output": o.output, "signature": model.signature}, text)
     o.say_written(o.method, o.output)
@@ -277,9 +286,8 @@ def _decoder_start(o: TuneFlags, nbest: NBest) -> dict[str, float] | None:
 
 
 def _warn(o: TuneFlags, nbest: NBest, run: Run) -> None:
-    features = Features.of(nbest)
     zeros_matter = o.method != "pro"  # its objective is convex: where it starts does not matter
-    for warning in feature_warnings(features, nbest, features.start(run.init) if zeros_matter else None):
+    for warning in feature_warnings(nbest, Features.of(nbest).start(run.init) if zeros_matter else None):
         o.warn(warning)
 
 
@@ -407,9 +415,17 @@ def induce(o: InduceFlags) -> None:
     if o.output == "-":
         raise InputError("-o: expected a file name, found '-'; 'boostfeat show' prints a model")
     options = o.boost_options()
-    partial = _partial(o.output)
     start = Model.load(o.init) if o.init else None
-    dev, held_out = o.read_lists()
+    with cluster_of(o) as cluster:
+        _induce(o, options, start, cluster)
+
+
+def _induce(o: InduceFlags, options: BoostOptions, start: Model | None, cluster: Any) -> None:
+    """Learn here or on a cluster, and write the model."""
+    partial = _partial(o.output)
+    chooses = o.select is None and (options.rule != ALL or is_to_choose(options))
+    is_one_fit = not chooses and not (options.try_templates and o.templates is None and start is None)
+    dev, held_out = o.read_lists(cluster, start, is_one_fit=is_one_fit, options=options)
     if "gain" not in o.of_boosting and with_gain_of(dev, options) != options:
         options = with_gain_of(dev, options)
         o.say(f"the lists have no references: learning from the quality column {options.gain}")
@@ -424,8 +440,7 @@ def induce(o: InduceFlags) -> None:
         return
     if held_out is None and dev.n_repeats:
         o.say(f"{counted(dev.n_repeats, 'sentence')} of {len(dev):,} occur more than once: folds keep copies together")
-    with cluster_of(o, o.stores_with(dev, held_out)) as cluster:
-        model, features = _learned(o, dev, held_out, options, start, so_far, cluster)
+    model, features = _learned(o, dev, held_out, options, start, so_far, cluster)
     model.save(o.output)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(partial)
@@ -573,8 +588,8 @@ def _templates(o: InduceFlags, dev: NBest, options: BoostOptions, start: Model |
 def _show(o: InduceFlags, model: Model, dev: NBest, select: NBest | None, options: BoostOptions) -> None:
     """Print loss and metric of the linear start and of the model."""
     lists = {"dev": dev, **({} if select is None else {"select": select})}
-    chosen = {name: model.predict(nbest, threads=o.threads) for name, nbest in lists.items()}
-    final = {name: Scorer(nbest).score(chosen[name], options.metric).score for name, nbest in lists.items()}
+    predict = partial(model.predict, threads=o.threads)
+    final = {name: scored(nbest, predict, options.metric) for name, nbest in lists.items()}
     if o.as_json:
         about = {"output": o.output, "signature": model.signature, "trees": len(model.trees)}
         about |= {"waterfall": model.config["waterfall"]} if "waterfall" in model.config else {}

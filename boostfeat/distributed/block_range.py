@@ -6,22 +6,23 @@ these are the same however many workers and threads there are. All other lists h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from operator import add
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..boosting.boost_options import BoostOptions
 from ..boosting.record import scores_of, tree_scores
 from ..boosting.round_loss import RoundLoss, Standing
-from ..core.arrays import F64, I64
+from ..core.arrays import F64, I64, Array
 from ..core.feature_table import FeatureTable
-from ..lists.choices import best_choice
-from ..lists.nbest import NBest
+from ..lists.choices import Scorer, best_choice, rows_to_sum
+from ..lists.feature_range import learnable
+from ..lists.nbest import SEEDS, NBest
 from ..losses.pairs import PairOptions, Pairs, sample_pairs
 from ..metrics.metric import metric_of
 from ..model.effects import squares_within_lists
@@ -31,6 +32,7 @@ from ..trees.tree import Tree
 from ..tuners.linear import LinearPart
 
 T = TypeVar("T")
+ALONE, HOST, GUEST = range(3)  # roles of a unit of a part: no other has it, the row is here, or elsewhere
 RayAt = tuple[float, float, float]
 Start = tuple[RayAt, tuple[float, int]]  # of a line search: ray(0), and what the scale of the tree is made of
 
@@ -40,30 +42,20 @@ def in_order(numbers: Any) -> Any:
     return reduce(add, numbers, 0.0)
 
 
-class Place(NamedTuple):
-    """The place of consecutive blocks in a corpus that the worker does not see."""
-
-    first: int  # sentence
-    first_hyp: int
-    units: I64  # of its units in the order of their first use, the numbers in the corpus
-    host: I64  # of each, the number of the part that has its row
-
-
 class BlockRange(Standing):
     """Consecutive blocks of a corpus, and the scores of their hypotheses under the model so far."""
 
-    def __init__(self, lists: NBest, ptr: I64, number: int, options: BoostOptions | None, place: Place | None = None) -> None:
-        """``ptr``: offsets of its blocks among the sentences of the lists; its number among all parts.
+    def __init__(
+        self, lists: NBest, ptr: I64, number: int, options: BoostOptions | None, start: int, left_out: Collection[str]
+    ) -> None:
+        """``ptr``: offsets of its blocks among the sentences of the corpus; its number among all parts.
 
-        The lists are the corpus, or sentences of it, where ``place`` says where the blocks are in the corpus.
+        The lists are the corpus, or sentences of it, of which the first is ``start`` there. Some features count as 0.
         """
-        self.number, self.options = number, options
-        self.nbest, self.units = lists.run(int(ptr[0]), int(ptr[-1]))
-        self.blocks, self.host = ptr - ptr[0], None if place is None else place.host
-        if place is None:
-            self.first, self.first_hyp = int(ptr[0]), int(lists.hyp_ptr[ptr[0]])
-        else:
-            self.first, self.first_hyp, self.units = place.first, place.first_hyp, place.units
+        self.number, self.options, self.first = number, options, int(ptr[0])
+        self._given, self.units = lists.run(*(ptr[[0, -1]] - start).tolist())
+        self.nbest, self.blocks = learnable(self._given, left_out), ptr - ptr[0]
+        self.scorer, self._slices = Scorer(self.nbest), list[I64]()
         self._drawn: tuple[PairOptions, Any] | None = None
         if options is not None:
             self.space = UnitSpace.of(self.nbest, options.level)
@@ -78,16 +70,12 @@ class BlockRange(Standing):
     def add(self, tree: Tree) -> None:
         self.scores += tree_scores(tree, self.space)
 
-    def choice(self) -> I64:
-        """The 1-best of each sentence under the scores, as the corpus counts hypotheses; -1 where there is none."""
-        return self._in_corpus(best_choice(self.nbest, self.scores))
+    def linear_rows(self, weights: dict[str, float], metric: str) -> list[Array]:
+        """Return statistics of the 1-best of each sentence under linear weights alone."""
+        return [self._rows(Model(weights).decision_function(self.nbest), metric)]
 
-    def linear_choice(self, weights: dict[str, float]) -> list[I64]:
-        """Return the 1-best of each sentence under linear weights alone."""
-        return [self._in_corpus(best_choice(self.nbest, Model(weights).decision_function(self.nbest)))]
-
-    def _in_corpus(self, hyps: I64) -> I64:
-        return np.where(hyps >= 0, hyps + self.first_hyp, -1)
+    def _rows(self, scores: F64, metric: str) -> Array:
+        return rows_to_sum(self.nbest, partial(best_choice, scores=scores), metric, self.scorer)
 
     # -- pairs ---------------------------------------------------------------------------------------------------------
 
@@ -123,24 +111,28 @@ class BlockRange(Standing):
     # A unit of several parts is a row of the first of them only, its host; the others send it what they have of it. So the
     # rows of a cluster are those of one machine.
 
-    def settle(self, host: I64 | None) -> None:
-        """The host of each unit; None: all are its own."""
-        own = np.ones(len(self.counts), np.bool_) if host is None else host == self.number
-        self._guests, self._hosts = np.flatnonzero(~own), np.zeros(0, np.int64) if host is None else host[~own]
+    def sharable(self) -> list[int]:
+        """Count units that other parts may have, too: hypotheses are units of one part."""
+        return [0 if self.options is None or self.options.level == "global" else len(self.counts)]
+
+    def hashes(self, k: int, n: int) -> list[Array]:
+        """Return [m, 2] hashes of its units that are in the k-th of n slices of all."""
+        if not k:
+            self._ids = np.stack([self._given.unit_hashes(seed) for seed in (SEEDS[:1], SEEDS[1:])], axis=1)
+        self._slices.append(np.flatnonzero(self._ids[:, 0] % np.uint64(n) == k))
+        return [self._ids[self._slices[-1]]]
+
+    def settle(self, roles: list[Array]) -> list[tuple[F64, F64]]:
+        """Take the role of each unit of the slices. Gives occurrences: of its guests, and of rows that others have, too."""
+        self._guests, hosted = (
+            np.concatenate([*self._slices, []]).astype(np.int64)[roles[self.number] == k] for k in (GUEST, HOST)
+        )
+        own = np.ones(len(self.counts), np.bool_)
+        own[self._guests] = False
         self._own = np.flatnonzero(own) if len(self._guests) else None
         self._table = FeatureTable(self.space.table.names, self.space.table.x[self._guests]) if len(self._guests) else None
-
-    def guests(self) -> list[tuple[I64, I64]]:
-        """Units that are rows elsewhere: where, and which."""
-        return [(self._hosts, self.units[self._guests] if len(self._guests) else self._guests)]
-
-    def adopt(self, units: list[I64]) -> list[tuple[F64, F64]]:
-        """Units of its own that other parts send something of. Gives occurrences: of its guests, and of these."""
-        self._adopted = np.zeros(0, np.int64)
-        if len(units[self.number]):
-            own = self.mine(self.units)
-            order = np.argsort(own)
-            self._adopted = order[np.searchsorted(own, units[self.number], sorter=order)]
+        self._adopted, self._slices = (np.cumsum(own) - 1)[hosted], []
+        self.__dict__.pop("_ids", None)
         self.c = self.mine(self.counts).copy()
         return [(self.counts[self._guests], self.c[self._adopted])]
 
@@ -177,18 +169,18 @@ class BlockRange(Standing):
     def ray(self, rho: float) -> list[RayAt]:
         return self._ray.blocks(rho)
 
-    def move(self, rho: float) -> list[tuple[list[float], list[float], I64]]:
+    def move(self, rho: float, metric: str) -> list[tuple[list[float], list[float], Array]]:
         """F += ρ h. Gives what its effect is made of, squares about the lists' means; and the row."""
         step = rho * self._direction
         self.scores += step
-        return [(self._squares(step), *self.row()[0])]
+        return [(self._squares(step), *self.row(metric)[0])]
 
     def _squares(self, column: F64) -> list[float]:
         return squares_within_lists(self.nbest.hyp_ptr, column, self.blocks)
 
-    def row(self) -> list[tuple[list[float], I64]]:
-        """Return what a row of the history needs: the losses of its blocks, and the 1-best."""
-        return [(self._losses(), self.choice())]
+    def row(self, metric: str) -> list[tuple[list[float], Array]]:
+        """Return what a row of the history needs: the losses of its blocks, and statistics of the 1-best."""
+        return [(self._losses(), self._rows(self.scores, metric))]
 
     # -- linear weights ------------------------------------------------------------------------------------------------
 

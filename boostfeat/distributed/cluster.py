@@ -6,30 +6,35 @@ model is the same file. Sums of a fit that is spread are over the fixed blocks o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..boosting.boost import Engine, run_rounds
-from ..boosting.boost_options import BoostOptions
+from ..boosting.boost_options import AUTO, BoostOptions
 from ..boosting.local import Local
 from ..boosting.record import Callback, Record
 from ..boosting.selection.trials import Trial, Trials
-from ..core.arrays import I64, sum_in_order
+from ..core.arrays import Array, sum_in_order
 from ..core.processes import give_back
 from ..features.compute import SentenceRun
 from ..features.resources import Resources
-from ..lists.choices import Scorer
+from ..lists.choices import score_of_rows
+from ..lists.feature_range import learnable
 from ..lists.nbest import NBest
+from ..lists.store import check_parts, parts_of
 from ..metrics.metric import metric_of
 from ..model.model import Model
 from ..trees.tree import Tree
 from ..tuners.linear import LinearProblem
 from .block_range import BlockRange, in_order
 from .cluster_grower import ClusterGrower, Grown
-from .worker_data import Share, Source, WorkerData, opened, search
+from .worker_data import NearList, Share, Source, WorkerData, opened, search
 from .workers import WorkerLostError, Workers, flat
 
 T = TypeVar("T")
@@ -42,9 +47,37 @@ class ClusterFits:
     def __init__(self, workers: Workers) -> None:
         self.workers = workers
 
+    def near(self, paths: Sequence[str], options: BoostOptions | None) -> dict[str, NearList]:
+        """Return lists that workers open and this process does not, by path; nothing where a fit of one is not spread.
+
+        With options it is one of boosting, else one of PRO.
+        """
+        if not all(os.path.isfile(path) or os.path.isdir(path) for path in paths):
+            return {}
+        lists = dict[str, NearList]()
+        for path in paths:
+            files = parts_of(path) or [Path(path)]
+            told = self.workers.near([os.path.abspath(file) for file in files])
+            check_parts(files, [part.lists for part in told])
+            nbest = NearList.of(told, self.workers.in_shares)
+            if nbest is None or (options and not is_spread(options, nbest)):
+                return {}
+            lists[path] = nbest
+        return lists if self.joined([*lists.values()]) else {}
+
+    def joined(self, lists: Sequence[NearList]) -> NBest | None:
+        """Return near lists as one, whose sentences are numbered anew; None where their columns differ."""
+        nbest = NearList.of(flat([list(nbest.told) for nbest in lists]), self.workers.in_shares)
+        return nbest and replace(nbest, ids=np.arange(len(nbest)))
+
+    def opens(self, path: str, nbest: NBest) -> None:
+        """Let workers open a list by its path, where it is a store or a folder of them."""
+        if os.path.isfile(path) or os.path.isdir(path):
+            self.workers.stores.append((nbest, Source.of(path, nbest)))
+
     def runs_of(self, nbest: NBest) -> int:
         """Return how many runs of a list workers compute templates on; 0 where they do not open it."""
-        return len(self.workers.members) if self.workers.is_store(nbest) else 0
+        return len(self.workers.members) if self.workers.source_of(nbest) else 0
 
     def on_runs(
         self,
@@ -93,7 +126,7 @@ class ClusterFits:
             latest = model
             return callback(row, model) if callback else None
 
-        kind = SpreadEngine if self.workers.is_store(dev) and is_spread(options, dev) else WholeEngine
+        kind = SpreadEngine if self.workers.source_of(dev) and is_spread(options, dev) else WholeEngine
         while True:
             try:
                 engine: Engine = kind(self.workers, dev, options, seed=how["seed"])
@@ -127,12 +160,13 @@ def is_spread(options: BoostOptions, nbest: NBest) -> bool:
     """
     dense = nbest.global_names if options.level == "global" else nbest.unit_names
     are_dense = bool(dense) and set(options.tree_features) <= set(dense)
-    return are_dense and options.tree.leaves == "constant" and not options.context
+    chooses_penalty = options.sparse_l2 == AUTO and len(nbest.sparse_names)
+    return are_dense and options.tree.leaves == "constant" and not options.context and not chooses_penalty
 
 
 def local_engine(nbest: NBest, options: BoostOptions, seed: int, *, share: Share) -> Local:
     """Return the engine that one process has, on a worker."""
-    return Local(nbest, options, seed=seed, threads=share.threads)
+    return Local(learnable(nbest, share.left_out), options, seed=seed, threads=share.threads)
 
 
 class WholeEngine:
@@ -183,11 +217,10 @@ class SpreadEngine:
     _grower: ClusterGrower | None = None
     _grown: Grown  # the tree of the round under way
     _targets: list[Any] | None = None  # of the next round, where they are known already
-    _rows: list[tuple[list[float], I64]] | None = None  # after the last move
+    _rows: list[tuple[list[float], Array]] | None = None  # after the last move
 
     def __init__(self, workers: Workers, dev: NBest, options: BoostOptions, *, seed: int) -> None:
         self.workers, self.dev, self.options, self.seed = workers, dev, options, seed
-        self.scorer = Scorer(dev)
         self.n_pairs = 0
         metric_of(options.gain, dev).check_learnable(dev)
         workers.load(WorkerData, dev, options)
@@ -231,19 +264,18 @@ class SpreadEngine:
 
     def move(self, rho: float, m: int) -> tuple[float, list[int]]:
         if m == self.options.rounds or self.options.drawn_after(m) == m:
-            moved, self._targets = self.workers.each(BlockRange.move, rho), None
+            moved, self._targets = self.workers.each(BlockRange.move, rho, self.options.metric), None
         else:  # the next round is known to begin with these scores
-            both = (WorkerData.each, BlockRange.move, rho), (WorkerData.each, BlockRange.target)
+            both = (WorkerData.each, BlockRange.move, rho, self.options.metric), (WorkerData.each, BlockRange.target)
             moved, self._targets = map(flat, self.workers.together(*both))
         self._rows = [(losses, chosen) for _, losses, chosen in moved]
         effect = self._sd(in_order(flat([squares for squares, *_ in moved])))
         return effect, self._grown.fires.astype(int).tolist()
 
     def row(self) -> tuple[float, float]:
-        losses, chosen = zip(*(self._rows or self.workers.each(BlockRange.row)), strict=True)
+        losses, chosen = zip(*(self._rows or self.workers.each(BlockRange.row, self.options.metric)), strict=True)
         self._rows = None
-        gain = self.scorer.score(np.concatenate(chosen), self.options.metric).score
-        return in_order(flat(losses)) / max(1, self.n_pairs), gain
+        return in_order(flat(losses)) / max(1, self.n_pairs), score_of_rows(chosen, metric_of(self.options.metric, self.dev))
 
     def effects(self, model: Model) -> dict[str, float]:
         names = self.dev.global_names

@@ -7,17 +7,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.arrays import F64
+from ..core.arrays import F64, I64, Array, unique_rows
 from ..core.errors import InputError
 from ..core.printed_numbers import Precision
 from ..trees.binning import Borders, borders_of
 from ..trees.growing import Split, fit_leaves, grid_step
 from ..trees.tree import Tree
 from ..trees.tree_options import TreeOptions
-from .block_range import BlockRange
+from .block_range import GUEST, HOST, BlockRange
 from .worker_data import WorkerData
 from .workers import Workers
 
+_UNITS = 1 << 22  # units whose hashes are here at a time
 _NUMBERS = 1 << 27  # values of rows that workers hold beside the store at a time: 1 GB in all
 
 
@@ -34,7 +35,9 @@ class ClusterGrower:
 
     def __init__(self, workers: Workers, options: TreeOptions, features: tuple[str, ...], *, seed: int) -> None:
         self.workers, self.options, self.seed = workers, options, seed
-        self._exchange()
+        roles = self._roles(sum(workers.each(BlockRange.sharable)) if workers.n_parts > 1 else 0)
+        counts = workers.each(BlockRange.settle, roles)
+        workers.later_each(BlockRange.complete_counts, self._completed(*zip(*counts, strict=True))[0])
         names, sizes = zip(*workers.shards(WorkerData.prepare_rows, features), strict=True)
         self.names: list[str] = names[0]
         self.n_rows, n = sum(sizes), len(workers.holders)
@@ -44,21 +47,32 @@ class ClusterGrower:
         if n > 1:
             workers.connect()
 
-    def _exchange(self) -> None:
-        """Find out which part sends which units to which: of a unit of several, the first has the row."""
-        each = self.workers.each
-        self.workers.later(WorkerData.settle)
-        guests = each(BlockRange.guests)
-        hosts, units = (np.concatenate(side) for side in zip(*guests, strict=True))
-        shared, self._row_of = np.unique(np.stack([hosts, units]), axis=1, return_inverse=True)  # by host, then unit
-        self._cuts = np.searchsorted(shared[0], np.arange(1, len(guests)))
-        counts = each(BlockRange.adopt, np.split(shared[1], self._cuts))
-        self.workers.later_each(BlockRange.complete_counts, self._completed(*zip(*counts, strict=True))[0])
+    def _roles(self, n_units: int) -> list[Array]:
+        """Find out which units several parts have, by hashes: the first part has the row. Returns roles of units, by part.
+
+        Hashes are of 128 bits, and here for a slice of the units at a time.
+        """
+        n, met, found = -(-n_units // _UNITS), 0, list[tuple[Array, I64, I64]]()
+        for k in range(n):
+            hashes = self.workers.each(BlockRange.hashes, k, n)
+            part, ids = np.repeat(np.arange(len(hashes)), list(map(len, hashes))), np.concatenate(hashes)
+            first, unit = unique_rows(ids[:, :1], ids[:, 1:])
+            role = np.where(first[unit] == np.arange(len(ids)), HOST, GUEST) * (np.bincount(unit) > 1)[unit]
+            found.append((role.astype(np.int8), part, unit + met))
+            met += len(first)
+        role, part, unit = map(np.concatenate, zip(*found, strict=True)) if found else np.zeros((3, 0), np.int64)
+        order = np.argsort(part, kind="stable")
+        hosts, guests = (order[role[order] == k] for k in (HOST, GUEST))
+        row = np.zeros(met, np.int64)
+        row[unit[hosts]] = np.arange(len(hosts))
+        self._row_of, parts = row[unit[guests]], np.arange(1, self.workers.n_parts)
+        self._cuts = np.searchsorted(part[hosts], parts)
+        return np.split(role[order], np.searchsorted(part[order], parts))
 
     def _completed(self, guests: Sequence[F64], rows: Sequence[F64]) -> tuple[list[F64], F64]:
         """Add up what shared units have, by host and as one, from what parts have of their guests and of such rows."""
         whole = np.concatenate(rows)
-        np.add.at(whole, self._row_of.ravel(), np.concatenate(guests))
+        np.add.at(whole, self._row_of, np.concatenate(guests))
         return np.split(whole, self._cuts), whole
 
     def _features(self) -> list[Borders]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import F64
+from ..lists.choices import score_of_rows
 from ..lists.nbest import NBest, SparseRows
 from ..losses.pairs import PairOptions
 from ..metrics.metric import metric_of
@@ -23,7 +24,7 @@ from .workers import WorkerLostError, Workers
 
 def tune_on(workers: Workers, tuner: Any, dev: NBest, select: NBest | None, runs: Sequence[Run]) -> list[Model]:
     """Return tuner.fit of each run, side by side on workers; PRO on a store is spread over all of them, run by run."""
-    if isinstance(tuner, Pro) and workers.is_store(dev):
+    if isinstance(tuner, Pro) and workers.source_of(dev):
         return [_spread(workers, tuner, dev, select, run) for run in runs]
     models: list[Model] = workers.results([(fit_whole, tuner, replace(run, callback=None), dev, select) for run in runs])
     for run, model in zip(runs, models, strict=True):
@@ -65,5 +66,4 @@ class _Log(EpochLog):
         self.workers = workers
 
     def dev_score(self, w: F64) -> float:
-        chosen = np.concatenate(self.workers.each(BlockRange.linear_choice, self.features.named(w)))
-        return self.scorer.score(chosen, self.run.metric).score
+        return score_of_rows(self.workers.each(BlockRange.linear_rows, self.features.named(w), self.run.metric), self.metric)

@@ -9,23 +9,25 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from importlib.metadata import version
 from itertools import pairwise
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 import lightgbm as lgb
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from .. import __version__
 from ..boosting.boost_options import BoostOptions
-from ..core.arrays import F64, I32, I64, Array, block_ptr, first_use_order, in_threads, offsets
+from ..core.arrays import F64, I32, I64, Array, block_ptr, in_threads, offsets
 from ..core.errors import InputError
 from ..core.printed_numbers import Precision
-from ..lists.feature_range import learnable
-from ..lists.merging import at_columns, stack
-from ..lists.nbest import NBest, with_columns
+from ..lists.build import ordered_union
+from ..lists.feature_range import learnable, out_of_range
+from ..lists.merging import at_columns, stack, together
+from ..lists.nbest import NBest, Notes, columns, strings, with_columns
 from ..lists.precision import KEY, precision_of, with_precision
 from ..lists.store import parts_of, read_store
 from ..losses.line_search import minimise_ray
@@ -33,7 +35,7 @@ from ..losses.pairwise import add_up, step_penalty
 from ..trees.binning import Bins, Borders, value_masses
 from ..trees.growing import Grower, Split, on_grid, sums
 from ..trees.tree import Tree, leaf_outputs
-from .block_range import BlockRange, Place, RayAt, Start
+from .block_range import BlockRange, RayAt, Start
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,19 +52,14 @@ class Share(NamedTuple):
     number: int  # of the worker
     blocks: list[I64]  # of each of its parts, the offsets of its blocks among the sentences
     first: int  # number of its parts among all
-    parts: I64  # offsets of all parts of the workers among the sentences
     threads: int
-    places: list[Place] | None = None  # of its parts, where the worker does not see the corpus
+    start: int = 0  # the first sentence that the worker sees
+    left_out: tuple[str, ...] = ()  # features of the corpus that cannot be learned from
 
-    def placed(self, corpus: NBest, host: Array) -> Share:
-        """Return the share with what the corpus says of its parts; ``host`` is that of each unit."""
-        places = []
-        for blocks in self.blocks:
-            first_hyp, end = corpus.hyp_ptr[blocks[[0, -1]]].tolist()
-            start, stop = corpus.unit_ptr[[first_hyp, end]].tolist()
-            units = first_use_order(corpus.unit_idx[start:stop])[0]
-            places.append(Place(int(blocks[0]), first_hyp, units, host[units].astype(np.int64)))
-        return self._replace(places=places)
+    @property
+    def sentences(self) -> tuple[int, int]:
+        """The first one, and the one after the last."""
+        return int(self.blocks[0][0]), int(self.blocks[-1][-1])
 
 
 def shares_of(n_sentences: int, threads: Sequence[int]) -> list[Share]:
@@ -73,18 +70,8 @@ def shares_of(n_sentences: int, threads: Sequence[int]) -> list[Share]:
     for (a, b), n in zip(pairwise(cuts), threads, strict=True):
         k = max(1, min(n, b - a))
         blocks.append([ptr[a + (b - a) * i // k : a + (b - a) * (i + 1) // k + 1] for i in range(k)])
-    starts = np.array([part[0] for parts in blocks for part in parts] + [n_sentences])
     first = np.cumsum([0, *map(len, blocks)]).tolist()
-    return [Share(k, parts, first[k], starts, threads[k]) for k, parts in enumerate(blocks)]
-
-
-def hosts_of(corpus: NBest, parts: I64) -> Array:
-    """[V] of each unit the first part that has it; ``parts`` are the offsets of parts among the sentences."""
-    host = np.full(corpus.n_units, -1, np.int16)  # there are no more parts than blocks
-    cuts = corpus.unit_ptr[corpus.hyp_ptr[parts]].tolist()
-    for number in reversed(range(len(parts) - 1)):
-        host[corpus.unit_idx[cuts[number] : cuts[number + 1]]] = number
-    return host
+    return [Share(k, parts, first[k], threads[k]) for k, parts in enumerate(blocks)]
 
 
 class StoreFile(NamedTuple):
@@ -100,7 +87,13 @@ class StoreFile(NamedTuple):
             raise InputError(f"{self.path}: expected the store here too, found no such file; put it where all workers see it")
         if (found := os.path.getsize(self.path)) != self.size:
             raise InputError(f"{self.path}: expected {self.size} bytes, found {found}; give all workers the same store")
-        return read_store(self.path)
+        return _read(self.path, os.stat(self.path).st_mtime_ns)
+
+
+@lru_cache(64)
+def _read(path: str, changed: int) -> NBest:
+    """Read a store, of which every page is checked, once for all tasks of a run; bare ones share what it has."""
+    return read_store(path)
 
 
 class Source(NamedTuple):
@@ -108,6 +101,7 @@ class Source(NamedTuple):
 
     files: tuple[StoreFile, ...]
     like: NBest | None = None  # the list without sentences, where it has several parts: names and what is told of all of them
+    left_out: tuple[str, ...] = ()  # features that cannot be learned from
 
     @classmethod
     def of(cls, path: str, nbest: NBest) -> Source:
@@ -116,25 +110,94 @@ class Source(NamedTuple):
         sizes = [len(nbest)] if len(parts) == 1 else [len(read_store(part)) for part in parts]
         files = tuple(StoreFile(part, os.path.getsize(part), n) for part, n in zip(parts, sizes, strict=True))
         like = nbest[:0] if KEY in nbest.meta else replace(nbest[:0], meta=with_precision(nbest).meta)
-        return cls(files, like if len(files) > 1 else None)
+        return cls(files, like if len(files) > 1 else None, tuple(out_of_range(nbest)))
 
-    def open(self, sentences: tuple[int, int] | None = None) -> NBest:
-        """Open what can be learned from on a worker: a file as a whole, of several these sentences (``read``), or all."""
-        lists, start = self.read(sentences)
-        if self.like is not None and sentences and sentences != (start, start + len(lists)):
-            lists = lists[sentences[0] - start : sentences[1] - start]
-        return learnable(lists)
+    def seen(self) -> int:
+        """Return the number of the first part that is here."""
+        return next((k for k, file in enumerate(self.files) if os.path.isfile(file.path)), len(self.files))
+
+    def open(self) -> NBest:
+        """Open what can be learned from on a worker."""
+        return learnable(self.read()[0], self.left_out)
 
     def read(self, sentences: tuple[int, int] | None = None) -> tuple[NBest, int]:
         """Open a file as a whole, or parts that have the sentences from the first to before the second; and their first one."""
         if self.like is None:
-            return self.files[0].open(), 0
+            return replace(self.files[0].open()), 0
         ends = np.cumsum([file.sentences for file in self.files]).tolist()
         first, last = sentences or (0, ends[-1])
         held = [(file, end) for file, end in zip(self.files, ends, strict=True) if end > first and end - file.sentences < last]
-        lists, start = stack([file.open() for file, _ in held]), held[0][1] - held[0][0].sentences
-        lists = at_columns(lists, self.like.unit_names, self.like.extra_names, self.like.sparse_names)
+        files, start = tuple(file for file, _ in held), held[0][1] - held[0][0].sentences
+        if files not in _STACKED:
+            _STACKED.clear()
+            _STACKED[files] = stack([file.open() for file in files])
+        lists = at_columns(_STACKED[files], self.like.unit_names, self.like.extra_names, self.like.sparse_names)
         return replace(lists, meta=self.like.meta, quality=replace(lists.quality, unit=self.like.quality.unit)), start
+
+
+class PartTold(NamedTuple):
+    """What a worker tells of a part: its sentences without their hypotheses, and what is summed up over these."""
+
+    file: StoreFile
+    lists: NBest
+    n_hyps: int
+    has_stats: bool
+    has_scores: bool
+    largest: tuple[tuple[Sequence[str], F64], ...]
+    hashes: Array
+
+    @classmethod
+    def of(cls, path: str) -> PartTold:
+        """Read a part on a worker."""
+        size = os.path.getsize(path)
+        part, none = StoreFile(path, size, 0).open(), np.zeros(0, np.int64)
+        bare = replace(part.take_hyps(none, np.zeros(len(part) + 1, np.int64)), units=part.units.take(none), notes=Notes())
+        sums = part.n_hyps, part.has_stats, part.has_scores, part.largest_values, part.sentence_hashes
+        return cls(StoreFile(path, size, len(part)), bare, *sums)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NearList(NBest):
+    """A list whose hypotheses are near workers: here are its sentences and names, and what workers tell of the rest."""
+
+    files: Source | None = None  # that have them
+    told: tuple[PartTold, ...] = ()
+    ask: Callable[..., list[Any]] = list  # workers: results of a task for their sentences
+
+    @classmethod
+    def of(cls, told: Sequence[PartTold], ask: Callable[..., list[Any]]) -> NearList | None:
+        """Return the list of these parts; None where they do not go together so, or say too little of themselves."""
+        first, parts = told[0].lists, [part.lists for part in told]
+        alike = {(nb.unit_names, nb.extra_names, nb.tokenizer, nb.quality.names) for nb in parts}
+        if len(alike) > 1 or first.quality.names or KEY not in first.meta or not all(part.has_stats for part in told):
+            return None
+        sparse_names = strings(ordered_union(nb.sparse_names.to_pylist() for nb in parts))
+        own = columns(together([replace(nb, sparse_names=sparse_names) for nb in parts]))
+        lists = with_columns(NearList.bare(np.zeros(1, np.int64), strings([]), told=tuple(told), ask=ask), own)
+        like = with_columns(first.take(np.zeros(0, np.int64)), {"sparse_names": sparse_names})
+        files = Source(tuple(part.file for part in told), like, tuple(out_of_range(lists)))
+        return with_columns(lists, {"files": files})
+
+    n_hyps = property(lambda self: sum(part.n_hyps for part in self.told))
+    has_stats = property(lambda self: True)
+    has_scores = property(lambda self: all(part.has_scores for part in self.told))
+    sentence_hashes = property(lambda self: np.concatenate([part.hashes for part in self.told]))
+
+    @property
+    def largest_values(self) -> tuple[tuple[Sequence[str], F64], ...]:
+        """Those of all parts."""
+        largest = dict[str, float]()
+        for names, sizes in (group for part in self.told for group in part.largest):
+            largest |= {name: float(np.maximum(largest.get(name, 0.0), size)) for name, size in zip(names, sizes, strict=True)}
+        return ((tuple(largest), np.array([*largest.values()])),)
+
+    def in_parts(self, task: Callable[[NBest], T], first: int | None = None) -> list[T]:
+        return self.ask(self, task, first)
+
+    def take_hyps(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("expected a list whose hypotheses are here, found one of workers; use in_parts")
+
+    sum_units = global_rows = take_hyps
 
 
 class Changed:
@@ -154,12 +217,10 @@ class WorkerData:
 
     def __init__(self, nbest: NBest, options: BoostOptions | None, *, share: Share) -> None:
         self.options, self.threads, self.share = options, share.threads, share
-        self._lists = nbest  # the corpus, or the sentences of the share
-        first = share.blocks[0][0] if share.places else 0
+        self._lists = nbest  # the corpus, or sentences of it
 
         def part(k: int) -> BlockRange:
-            place = share.places[k] if share.places else None
-            return BlockRange(nbest, share.blocks[k] - first, share.first + k, options, place)
+            return BlockRange(nbest, share.blocks[k], share.first + k, options, share.start, share.left_out)
 
         self.parts = in_threads(part, range(len(share.blocks)), len(share.blocks))
         self._network: Any = None
@@ -175,15 +236,6 @@ class WorkerData:
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 
-    def settle(self) -> None:
-        """Tell every part which of its units are rows elsewhere: those that an earlier part has."""
-        if self.options is None or self.options.level == "global" or len(self.share.parts) == 2:
-            self.each(BlockRange.settle, None)
-            return
-        known = None if self.share.places else hosts_of(self._lists, self.share.parts[: self.parts[-1].number + 2])
-        for part in self.parts:
-            part.settle(part.host if known is None else known[part.units].astype(np.int64))
-
     def prepare_rows(self, names: Sequence[str]) -> tuple[list[str], int]:
         """Put the rows of all parts side by side. Returns their features and number."""
         spaces = [part.space.for_trees(names) for part in self.parts]
@@ -197,7 +249,7 @@ class WorkerData:
 
     def _corpus_rows(self) -> F64 | None:
         """The rows as a part of the store, where they follow each other there: stores number units by their first use."""
-        if self.options is None or self.options.level == "global" or self.share.places:
+        if self.options is None or self.options.level == "global" or self.share.left_out:
             return None
         rows = _joined([part.mine(part.units) for part in self.parts])
         if not len(rows) or rows[-1] - rows[0] + 1 != len(rows) or (np.diff(rows) != 1).any():
@@ -211,7 +263,7 @@ class WorkerData:
 
     def precision(self) -> list[Precision]:
         """Return the precision of the rows' features in the whole corpus."""
-        return precision_of(self._lists, self._names)
+        return precision_of(learnable(self._lists, self.share.left_out), self._names)
 
     def code_rows(self, given: Sequence[Borders] | None, seed: int, machines: int) -> list[Borders]:
         """Code the rows by the borders of the whole corpus (found here where these are all) and make LightGBM's dataset.
@@ -344,14 +396,27 @@ class RowGrower(Grower):
 # Calls from the driver
 # ---------------------------------------------------------------------------------------------------------------------
 
+_STACKED: dict[tuple[StoreFile, ...], NBest] = {}  # the parts that were read last, put together
 _IDLE = 3600.0  # seconds after which a run is taken for dead: its driver could not say that it is over
 _SHARDS: dict[str, tuple[ThreadPoolExecutor, Any]] = {}  # of each run, with the thread that its methods run in
 _USED: dict[str, float] = {}  # when each was last called
 
 
-def opened(lists: Source | Changed | NBest | None, sentences: tuple[int, int] | None = None) -> Any:
+def opened(lists: Source | Changed | NBest | None) -> Any:
     """Return lists as a worker has them: those of a store are opened, others were sent."""
-    return lists.open(sentences) if isinstance(lists, Source) else lists.whole if isinstance(lists, Changed) else lists
+    return lists.open() if isinstance(lists, Source) else lists.whole if isinstance(lists, Changed) else lists
+
+
+def parts_seen(files: Sequence[str]) -> list[bool]:
+    """Tell which files are here."""
+    return list(map(os.path.isfile, files))
+
+
+def on_share(task: Callable[[NBest], T], source: Source, first: int, last: int) -> T:
+    """Return the result of a task for some sentences on a worker."""
+    lists, start = source.read((first, last))
+    with threadpool_limits(1, "blas"):
+        return task(learnable(lists.take(slice(first - start, last - start), all_units=True), source.left_out))
 
 
 def on_worker(function: Callable[..., T], *arguments: Any, **how: Any) -> T:
@@ -364,12 +429,14 @@ def on_worker(function: Callable[..., T], *arguments: Any, **how: Any) -> T:
         raise InputError(f"worker {get_worker().address}: {error}") from None
 
 
-def load(key: str, make: Any, lists: Source | NBest, *arguments: Any, share: Share) -> dict[str, str]:
+def load(key: str, make: Any, lists: Source | NBest, *rest: Any) -> dict[str, str]:
     """Make the shard of a run on this worker. Returns the versions of what has to be the same everywhere."""
     for old in [old for old, used in _USED.items() if time.monotonic() - used > _IDLE]:
         drop(old)
-    own = int(share.blocks[0][0]), int(share.blocks[-1][-1])
-    thread, nbest = ThreadPoolExecutor(1, thread_name_prefix="shard"), opened(lists, own)
+    *arguments, share = rest
+    thread = ThreadPoolExecutor(1, thread_name_prefix="shard")
+    nbest, start = lists.read(share.sentences) if isinstance(lists, Source) else (opened(lists), 0)
+    share = share._replace(start=start, left_out=lists.left_out if isinstance(lists, Source) else ())
     _SHARDS[key] = thread, thread.submit(lambda: make(nbest, *arguments, share=share)).result()
     _USED[key] = time.monotonic()
     return versions()
@@ -384,6 +451,8 @@ async def call(key: str, calls: list[tuple[Any, ...]]) -> list[Any]:
 def drop(key: str) -> None:
     """Forget a run."""
     _USED.pop(key, None)
+    _STACKED.clear()
+    _read.cache_clear()
     if key in _SHARDS:
         thread, shard = _SHARDS.pop(key)
         if isinstance(shard, WorkerData):

@@ -21,7 +21,23 @@ from ..core.errors import InputError, counted
 from ..lists.nbest import NBest, columns
 from ..tuners.linear import LinearPart
 from .block_range import BlockRange
-from .worker_data import Changed, Source, WorkerData, call, drop, free_port, hosts_of, load, on_worker, shares_of, versions
+from .worker_data import (
+    Changed,
+    NearList,
+    PartTold,
+    Share,
+    Source,
+    WorkerData,
+    call,
+    drop,
+    free_port,
+    load,
+    on_share,
+    on_worker,
+    parts_seen,
+    shares_of,
+    versions,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -172,7 +188,7 @@ class Workers:
         self.client, self.timeout, self.say = client, timeout, say
         self._key, self._seen = "", {}  # type: tuple[str, dict[str, tuple[float, float]]]
         self._waiting: list[tuple[Any, ...]] = []
-        self._stores = list(stores)
+        self.stores = list(stores)
         self._sent: list[tuple[NBest, Any]] = []  # lists, and Dask's names of them
         self._pool = ThreadPoolExecutor(8)
         self._lost = "", 0  # what was done when workers were lost, and how often
@@ -284,12 +300,14 @@ class Workers:
 
         It is sent once, to workers that a call of it may go to, and without what these open themselves.
         """
-        for known, handle in (*self._stores, *self._sent):
+        if isinstance(nbest, NearList):
+            return nbest.files
+        for known, handle in (*self.stores, *self._sent):
             if known is nbest:
                 return handle
         bare: Any = replace(nbest)  # without what it has computed
         own = columns(nbest)
-        for store, source in self._stores:
+        for store, source in self.stores:
             theirs = columns(store)
             if any(len(own[name]) and own[name] is theirs[name] for name in ("text", "unit_ptr")):
                 bare = Changed(source, {name: column for name, column in own.items() if column is not theirs[name]})
@@ -297,12 +315,9 @@ class Workers:
         self._sent.append((nbest, self._awaited(self.client.scatter, bare, workers=to, hash=False)))
         return self._sent[-1][1]
 
-    def _stores_of(self, nbest: NBest) -> Source | None:
-        return next((source for known, source in self._stores if known is nbest), None)
-
-    def is_store(self, nbest: NBest) -> bool:
-        """Tell whether workers open the list themselves."""
-        return self._stores_of(nbest) is not None
+    def source_of(self, nbest: NBest) -> Source | None:
+        """Return the files that workers open the list from; None where it is sent."""
+        return nbest.files if isinstance(nbest, NearList) else next((s for known, s in self.stores if known is nbest), None)
 
     def results(self, calls: Sequence[tuple[Any, ...]], done: Callable[[int], None] = lambda _: None) -> list[Any]:
         """Return results of calls, function and arguments, of any workers; those that a lost worker had are made again.
@@ -335,11 +350,9 @@ class Workers:
             futures = [future for future in futures if future not in ended]
         self._imported = list(self.members)
 
-    def _submit(self, call: tuple[Any, ...], addresses: list[str], **how: Any) -> Any:
+    def _submit(self, call: tuple[Any, ...], addresses: list[str]) -> Any:
         function, *arguments = (self.handle(item, addresses) if isinstance(item, NBest) else item for item in call)
-        return self.client.submit(
-            on_worker, function, *arguments, **how, workers=addresses, allow_other_workers=False, pure=False
-        )
+        return self.client.submit(on_worker, function, *arguments, workers=addresses, allow_other_workers=False, pure=False)
 
     def _ended(self, futures: Iterable[Any]) -> list[Any]:
         """Wait for some of these to end, not for long; raise where a worker is lost."""
@@ -352,24 +365,59 @@ class Workers:
 
     def load(self, make: Any, nbest: NBest, *arguments: Any, most: int | None = None) -> None:
         """Make the shards of workers, or of so many at most: consecutive blocks, about as many sentences each."""
-        self.holders = list(self.members)[: min(most or len(self.members), len(block_ptr(len(nbest))) - 1)]
-        self._import()
-        self._key, self._waiting = uuid.uuid4().hex, []
-        shares = shares_of(len(nbest), [int(self.members[address]["nthreads"]) for address in self.holders])
-        if (source := self._stores_of(nbest)) and source.like is not None and len(shares) > 1:
-            host = hosts_of(nbest, shares[0].parts)
-            shares = [share.placed(nbest, host) for share in shares]
+        shares = self._shares(nbest, most)
+        self._key, self._waiting, self.n_parts = uuid.uuid4().hex, [], sum(len(share.blocks) for share in shares)
         call = load, self._key, make, nbest, *arguments
-        futures = {
-            self._submit(call, [address], share=share): address for address, share in zip(self.holders, shares, strict=True)
-        }
+        calls = [(address, (*call, share)) for address, share in zip(self.holders, shares, strict=True)]
+        for address, theirs in zip(self.holders, self._on(calls), strict=True):
+            if theirs != versions():
+                raise InputError(
+                    f"worker {address}: expected the versions of the driver ({versions()}), found {theirs}; install the same"
+                )
+
+    def _shares(self, nbest: NBest, most: int | None = None) -> list[Share]:
+        """Share out a list among workers, or so many at most, in the order of the parts that they see."""
+        self._import()
+        source, members = self.source_of(nbest), list(self.members)
+        if source and len(source.files) > 1:
+            seen = dict(zip(members, self._on([(address, (source.seen,)) for address in members]), strict=True))
+            members.sort(key=seen.__getitem__)
+        self.holders = members[: min(most or len(members), len(block_ptr(len(nbest))) - 1)]
+        return shares_of(len(nbest), [int(self.members[address]["nthreads"]) for address in self.holders])
+
+    def _on(self, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
+        """Return results of calls, each of its own worker."""
+        futures, results = {self._submit(call, [address]): k for k, (address, call) in enumerate(calls)}, dict[int, Any]()
         while futures:
             for future in self._ended(futures):
-                address, theirs = futures.pop(future), self._result(future)
-                if theirs != versions():
-                    raise InputError(
-                        f"worker {address}: expected the versions of the driver ({versions()}), found {theirs}; install the same"
-                    )
+                results[futures.pop(future)] = self._result(future)
+        return [results[k] for k in range(len(calls))]
+
+    def in_shares(self, nbest: NBest, task: Callable[[NBest], T], first: int | None = None) -> list[T]:
+        """Return results of a task for consecutive sentences, all or the first so many, each of the worker that is near them."""
+        while True:
+            try:
+                cuts = [share.sentences for share in self._shares(nbest)]
+                end, source = len(nbest) if first is None else first, self.source_of(nbest)
+                some = [(address, a, min(b, end)) for address, (a, b) in zip(self.holders, cuts, strict=True) if a < end]
+                return self._on([(address, (on_share, task, source, a, b)) for address, a, b in some])
+            except WorkerLostError as lost:
+                self.heal(lost, "with the lists")
+
+    def near(self, files: Sequence[str]) -> list[PartTold]:
+        """Return what workers tell of parts, each told by one that sees it."""
+        while True:
+            try:
+                self._import()
+                seen = self._on([(address, (parts_seen, files)) for address in self.members])
+                by_part = [[a for a, sees in zip(self.members, seen, strict=True) if sees[k]] for k in range(len(files))]
+                for file, some in zip(files, by_part, strict=True):
+                    if not some:
+                        raise InputError(f"{file}: expected a worker that sees the part, found none; put it where workers see it")
+                calls = [(some[k * len(some) // len(files)], (PartTold.of, files[k])) for k, some in enumerate(by_part)]
+                return self._on(calls)
+            except WorkerLostError as lost:
+                self.heal(lost, "with the lists")
 
     def shards(self, method: Callable[Concatenate[Any, P], T], /, *arguments: P.args, **named: P.kwargs) -> list[T]:
         """Call a method of every worker's data; return what they give, in the order of their blocks."""
@@ -409,9 +457,9 @@ class Workers:
 
     def close(self) -> None:
         """Free what workers hold."""
-        if self._key:
-            with contextlib.suppress(WorkerLostError, InputError):
-                self._run(drop, self._key)
+        self.holders = list(self.members)
+        with contextlib.suppress(WorkerLostError, InputError):
+            self._run(drop, self._key)
         self._pool.shutdown(wait=False)
 
     def abandon(self) -> None:

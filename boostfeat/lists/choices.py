@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -75,6 +77,22 @@ class Scorer:
     def n_refs(self) -> int | str:
         counts = set(np.diff(self.nbest.ref_ptr).tolist())
         return counts.pop() if len(counts) == 1 else "var"
+
+
+def scored(nbest: NBest, choose: Callable[[NBest], I64], metric: str) -> float:
+    """Score what is chosen from lists, in the metric's points, wherever they are."""
+    return score_of_rows(nbest.in_parts(partial(rows_to_sum, choose=choose, metric=metric)), metric_of(metric, nbest))
+
+
+def rows_to_sum(nbest: NBest, choose: Callable[[NBest], I64], metric: str, scorer: Scorer | None = None) -> Array:
+    """Return rows of statistics of what is chosen: a single one, their sum, where they are counts, whose sums are exact."""
+    rows = (scorer or Scorer(nbest)).rows(choose(nbest), metric)
+    return rows.sum(axis=0, keepdims=True) if rows.dtype.kind in "iu" else rows
+
+
+def score_of_rows(rows: Sequence[Array], metric: Metric) -> float:
+    """Return the metric, in its points, of the sum of rows of statistics of consecutive sentences."""
+    return metric.points * float(metric.score(np.concatenate(rows).sum(axis=0)))
 
 
 def all_rows(nbest: NBest, metric: Metric) -> Array:

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from importlib import import_module
 from itertools import pairwise, repeat
 from math import nan
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -250,7 +250,7 @@ class NBest(Frozen):
     # -- construction ------------------------------------------------------------------------------------------------
 
     @classmethod
-    def bare(cls, hyp_ptr: I64, text: Strings, **given: Any) -> NBest:
+    def bare(cls, hyp_ptr: I64, text: Strings, **given: Any) -> Self:
         """Return lists that have texts [H], and no more than the columns that are given."""
         s, h, no_ints = len(hyp_ptr) - 1, len(text), np.zeros(0, np.int32)
         texts, rows = strings([]), SparseRows.empty(0)
@@ -476,6 +476,10 @@ class NBest(Frozen):
         """Hypothesis scores [H]: A F (plus the hypotheses' own)."""
         out = np.zeros(self.n_hyps) if hyp_scores is None else np.array(hyp_scores, np.float64)
         return arrays.add_segment_sums(self.unit_ptr, self.unit_idx, unit_scores, out)
+
+    def in_parts(self, task: Callable[[NBest], T], first: int | None = None) -> list[T]:
+        """Return results of a task for consecutive sentences: all (here they are one run), or the first so many."""
+        return [task(self if first is None else self[:first])]
 
     # -- other lists -------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 from msgspec import Meta, Struct
 
-from ..core.arrays import F64, I64, Bool
+from ..core.arrays import F64, I64, Bool, sum_in_order
 from ..core.errors import InputError
 from ..core.feature_table import linear_scores
 from ..core.files import decode, read_bytes
@@ -246,27 +246,32 @@ def decoder_weights(nbest: NBest) -> tuple[dict[str, float], float] | None:
     return weights, 1 - float(np.mean((y - x @ w) ** 2))
 
 
-def feature_warnings(features: Features, nbest: NBest, init: F64 | None) -> list[str]:
+def _products(nbest: NBest) -> tuple[F64, F64]:
+    """Return sums of products [D, D] of dense features less those of the first of each list, and their largest values [D]."""
+    x = learnable(nbest).global_features
+    difference = x - x[nbest.hyp_ptr[:-1][nbest.sent_of_hyp]]
+    return difference.T @ difference, np.abs(x).max(axis=0, initial=0.0)
+
+
+def feature_warnings(nbest: NBest, init: F64 | None) -> list[str]:
     """Warn of what quietly spoils tuning: features that cannot matter, are copies, or dwarf others; an all-zero start."""
     out = [*range_warnings(nbest).values(), *filter(None, [lost_ranking(nbest)])]
     if nbest.n_hyps:
-        difference = features.dense - features.dense[nbest.hyp_ptr[:-1][nbest.sent_of_hyp]]
-        products = difference.T @ difference / len(difference)
+        sums, largest = zip(*nbest.in_parts(_products), strict=True)
+        products, names = sum_in_order(sums) / nbest.n_hyps, nbest.global_names
         spread = np.sqrt(np.diag(products))
         for j in np.flatnonzero(spread == 0):
-            what = "all zero" if not features.dense[:, j].any() else "the same for all hypotheses of each list"
-            out.append(f"feature {features.names[j]} is {what}: it cannot change the ranking and its weight stays as it was")
+            what = "the same for all hypotheses of each list" if np.any([most[j] for most in largest]) else "all zero"
+            out.append(f"feature {names[j]} is {what}: it cannot change the ranking and its weight stays as it was")
         live = np.flatnonzero(spread > 0)
         correlation = products[np.ix_(live, live)] / np.outer(spread[live], spread[live])
         for a, b in zip(*np.nonzero(np.triu(np.abs(correlation) > 1 - 1e-9, 1)), strict=True):
-            out.append(
-                f"features {features.names[live[a]]} and {features.names[live[b]]} are multiples of each other within lists"
-            )
+            out.append(f"features {names[live[a]]} and {names[live[b]]} are multiples of each other within lists")
         if len(live) and spread[live].max() > 1e4 * spread[live].min():
             big, small = live[spread[live].argmax()], live[spread[live].argmin()]
             out.append(
-                f"feature {features.names[big]} varies {spread[big] / spread[small]:.0e} times as much as "
-                f"{features.names[small]}: methods with one step size for all features will barely move the latter; rescale it"
+                f"feature {names[big]} varies {spread[big] / spread[small]:.0e} times as much as "
+                f"{names[small]}: methods with one step size for all features will barely move the latter; rescale it"
             )
     if init is not None and not init.any():
         out.append("all initial weights are zero: the first ranking is the order of the list; give --init to start elsewhere")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -33,6 +34,7 @@ from boostfeat.boosting.induce import induce_on
 from boostfeat.boosting.local import Local
 from boostfeat.boosting.record import Record
 from boostfeat.boosting.selection.template_set import FeaturedLists
+from boostfeat.cli import learning_commands
 from boostfeat.core.arrays import block_ptr
 from boostfeat.core.errors import InputError
 from boostfeat.distributed.block_range import BlockRange
@@ -42,7 +44,8 @@ from boostfeat.distributed.worker_data import Source, WorkerData, opened
 from boostfeat.distributed.workers import Workers
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize, template
 from boostfeat.features.compute import SentenceRun
-from boostfeat.lists.nbest import columns
+from boostfeat.lists.nbest import columns, strings
+from boostfeat.lists.precision import with_precision
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
 from boostfeat.tuners.adaptive import Adagrad
@@ -141,6 +144,43 @@ def test_parts_on_workers_give_the_model_of_one_file(lists, fleet, tmp_path, nam
     for n in (1, 3):
         workers = fleet(n, stores=[(whole, Source.of(str(folder), whole))])
         assert there(workers, whole, lists[1], OPTIONS[name], seed=3).to_json() == local.to_json()
+
+
+RULED = "--set rule=all --set decide=score"
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        ("induce", f"dev --recipe paper --rounds 4 {RULED} --set draws=200 --init init.json"),
+        ("induce", f"dev more.nbest --level global --recipe paper --rounds 2 {RULED} --set draws=200"),
+        ("induce", "dev --recipe paper --rounds 3 --set draws=200 --select select.nbest"),
+        ("tune", "dev --method pro --set draws=200"),
+    ],
+)
+def test_one_spread_fit_needs_no_part_here(lists, client, boostfeat, tmp_path, monkeypatch, command, flags):
+    """What is learned, written and said is that of one machine, though this process reads no store that is learned from."""
+    monkeypatch.chdir(tmp_path)
+    dev = with_precision(replace(lists[0], source=strings([f"s {k // 2}" for k in range(len(lists[0]))])))
+    dev = replace(dev, units=replace(dev.units, x=dev.X * np.where(np.arange(dev.X.shape[1]) == 3, 1e80, 1.0)))
+    Path("dev").mkdir()
+    for k, (first, last) in enumerate(pairwise((0, 40, 130, 200))):
+        write_store(dev[first:last], f"dev/{k}.nbest")
+    write_store(dev[200:], "more.nbest")
+    write_store(lists[1], "select.nbest")
+    Model({"LM0": 0.5}).save("init.json")
+    code, out, err = boostfeat(command, *flags.split(), "-o", "here.json")
+    assert code == 0, err
+    read = learning_commands.read_store
+    monkeypatch.setattr(learning_commands, "read_store", lambda path: read({"select.nbest": path}[path]))
+    cluster = "--engine", "dask", "--set", f"scheduler={client.scheduler.address}", "--set"
+    for n in (1, 3):
+        code, *said = boostfeat(command, *flags.split(), "-o", "there.json", *cluster, f"workers={n}")
+        assert code == 0, said
+        assert Path("there.json").read_bytes() == Path("here.json").read_bytes()
+        assert said[0] == out
+        told = [re.sub(r"here|there| in [0-9.]+ s", "", text).splitlines() for text in (err, said[1])]
+        assert [line for line in told[1] if "dask dashboard" not in line] == told[0]
 
 
 def test_templates_are_taught_and_computed_on_workers(data_stores, fleet, tmp_path, monkeypatch):

@@ -27,7 +27,7 @@ from boostfeat.search.loop.learners import LearningTask, TreeLearner
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import LEAF_KINDS
 from boostfeat.tuners import TUNERS, tuner_class
-from boostfeat.tuners.base import Features, Run, feature_warnings
+from boostfeat.tuners.base import Run, feature_warnings
 
 BASE = synthetic_nbest(SyntheticOptions(sentences=12, hyps=8, features=4, slots=3, choices=3))
 FIRST = BASE.unit_names[0]
@@ -109,7 +109,7 @@ def test_trees_are_learnt_beside_what_is_left_out() -> None:
 @pytest.mark.parametrize("case", LISTS)
 def test_a_warning_names_what_is_left_out(case: str) -> None:
     nbest = LISTS[case]
-    found = feature_warnings(Features.of(nbest), nbest, None)
+    found = feature_warnings(nbest, None)
     assert any(f"feature {FIRST} has values up to" in line for line in found) == (case in LEFT_OUT)
     assert (learnable(nbest) is nbest) == (case in KEPT)
 

@@ -197,19 +197,19 @@ OTHER = np.array([0.0, 1.0, 1.0, 0.0, -1.0, 2.0])
     ],
 )  # fmt: skip
 def test_features_that_make_tuning_go_wrong(columns, warnings):
-    features, nbest = lists_with(columns)
-    found = feature_warnings(features, nbest, None)
+    _, nbest = lists_with(columns)
+    found = feature_warnings(nbest, None)
     assert len(found) == len(warnings)
     for text, start in zip(found, warnings, strict=True):
         assert text.startswith(start)
 
 
 def test_an_all_zero_start_is_said_and_no_hypotheses_are_no_trouble():
-    features, nbest = lists_with([BASE, OTHER])
-    assert feature_warnings(features, nbest, np.array([0.0, 1e-9])) == []
-    assert [w.split(":")[0] for w in feature_warnings(features, nbest, np.zeros(2))] == ["all initial weights are zero"]
+    _, nbest = lists_with([BASE, OTHER])
+    assert feature_warnings(nbest, np.array([0.0, 1e-9])) == []
+    assert [w.split(":")[0] for w in feature_warnings(nbest, np.zeros(2))] == ["all initial weights are zero"]
     none = container((0, 0), np.zeros((0, 2)), np.zeros((0, 6)), sparse.csr_matrix((0, 0)))
-    assert feature_warnings(Features.of(none), none, None) == []
+    assert feature_warnings(none, None) == []
 
 
 def test_the_weights_of_a_decoder_are_found_in_its_scores() -> None:

@@ -19,7 +19,7 @@ from ...metrics.metric import Metric, metric_of
 from ...metrics.significance import HeldOutRows
 from ...model.decision import margins
 from ...model.model import Model
-from ...model.own_order import own_order
+from ...model.own_order import choice_in_order, own_order
 from ..record import staged_scores
 
 STEPS = 30  # numbers of trees that folds look at, beside none
@@ -50,8 +50,8 @@ def held_out_choices(model: Model, nbest: NBest, metric_name: str, counts: Seque
         chosen, first, ahead = margins(nbest, scores)
         rows.append(scorer.rows(chosen, metric))
         margin.append(ahead)
-    ordered = own_order(nbest)
-    theirs = None if ordered is None else scorer.rows(ordered[1], metric)
+    order = own_order(nbest)
+    theirs = None if order is None else scorer.rows(choice_in_order(nbest, order), metric)
     return HeldOutChoices(rows, margin, scorer.rows(first, metric), theirs)
 
 
