@@ -16,6 +16,7 @@ import psutil
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
+from boostfeat.lists.precision import with_precision
 from boostfeat.lists.store import read_store, write_store
 
 pytest.importorskip("distributed")
@@ -63,7 +64,8 @@ def network() -> Iterator[None]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The list, and the key and configuration that the page shows."""
     folder = tmp_path_factory.mktemp("hosts")
-    write_store(synthetic_nbest(SyntheticOptions(sentences=256, hyps=15, features=6), seed=1), folder / "dev.nbest")
+    dev = with_precision(synthetic_nbest(SyntheticOptions(sentences=256, hyps=15, features=6), seed=1))  # as import writes it
+    write_store(dev, folder / "dev.nbest")
     lines = [line[4:] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("    ")]
     first = next(k for k, line in enumerate(lines) if line.startswith("openssl"))
     subprocess.run(lines[first].split(), check=True, capture_output=True, cwd=folder)
@@ -83,7 +85,7 @@ def start(network: None, folder: Path) -> Iterator[Callable[..., subprocess.Pope
         command = ["ip", "netns", "exec", host, *map(str, words)]
         environment = {**os.environ, "DASK_CONFIG": str(folder), "PATH": f"{BIN}:{os.environ['PATH']}"}
         environment["DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP"] = "600s"  # a busy machine has no time to read
-        err = subprocess.PIPE if words[0] == "boostfeat" else subprocess.DEVNULL  # Dask logs every call: a pipe would fill up
+        err = subprocess.PIPE if "boostfeat" in words else subprocess.DEVNULL  # Dask logs every call: a pipe would fill up
         started.append(subprocess.Popen(command, cwd=folder, env=environment, stderr=err, stdout=subprocess.DEVNULL))
         return started[-1]
 
@@ -135,8 +137,10 @@ def local(folder: Path, flags: str) -> bytes:
     return (folder / "here.json").read_bytes()
 
 
-def learn(start: Callable[..., subprocess.Popen[bytes]], flags: str, store: str = "dev.nbest") -> subprocess.Popen[bytes]:
-    return start("bf-head", "boostfeat", "induce", store, *flags.split(), *ON_HOSTS.split(), "-o", "there.json")
+def learn(
+    start: Callable[..., subprocess.Popen[bytes]], flags: str, *before: str, store: str = "dev.nbest"
+) -> subprocess.Popen[bytes]:
+    return start("bf-head", *before, "boostfeat", "induce", store, *flags.split(), *ON_HOSTS.split(), "-o", "there.json")
 
 
 def wait_for_rounds(folder: Path, running: subprocess.Popen[bytes]) -> None:
@@ -206,17 +210,22 @@ def test_without_its_scheduler_a_run_ends_in_one_line_and_goes_on_later(cluster,
 
 
 def test_workers_need_no_more_than_the_parts_of_their_sentences(start, folder):
-    """On each host the others' parts are empty files."""
+    """On each host the others' parts are no files, and on that of the command all are."""
     parts, dev = folder / "parts", read_store(folder / "dev.nbest")
     parts.mkdir()
     for k in range(4):
         write_store(dev[64 * k : 64 * k + 64], parts / f"{k}.nbest")
     scheduler(start, folder)
-    for host, others in (("bf-one", "23"), ("bf-two", "01")):  # a program of a namespace has mounts of its own
+
+    def without(others: str) -> tuple[str, ...]:
+        """Hide parts: a program of a namespace has mounts of its own."""
         hidden = "; ".join(f"mount --bind /dev/null {parts}/{k}.nbest" for k in others)
-        worker(start, host, "sh", "-c", f'{hidden}; exec "$@"', "sh")
+        return "sh", "-c", f'{hidden}; exec "$@"', "sh"
+
+    for host, others in (("bf-one", "01"), ("bf-two", "23")):
+        worker(start, host, *without(others))
     flags = f"{PAPER} --rounds 5"
-    running = learn(start, flags, "parts")
+    running = learn(start, flags, *without("0123"), store="parts")
     _, err = running.communicate(timeout=600)
     assert running.returncode == 0, err
     assert (folder / "there.json").read_bytes() == local(folder, flags)
