@@ -143,7 +143,7 @@ def induce_on(
         counts = counts_to_try(options.rounds)
         task = partial(fit_of_trial, options=options, seed=seed, init=init, counts=counts)
         tasks = [partial(task, near=near[k] if near else None) for k in range(len(trials))]
-        beside = engine.first_weights if engine and init is None and so_far is None else None
+        beside = partial(engine.first_weights, 1) if engine and init is None and so_far is None else None
         fits = trials.side_by_side(tasks, "number of trees", options.rounds + 1, beside=beside)
         rounds, reasons = choices(trials, fits, options, counts, n_init, features.own_rows)
         give_back()

@@ -22,14 +22,22 @@ U = TypeVar("U")
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def in_forks(task: Callable[[T], U], items: Sequence[T], processes: int) -> list[U]:
+def are_forked(n: int, processes: int) -> bool:
+    """Tell whether so many items are computed in forks: other systems than Linux do all of them in this process."""
+    return min(processes, n) > 1 and sys.platform == "linux"
+
+
+def in_forks(task: Callable[[T], U], items: Sequence[T], processes: int, *, beside: Callable[[], Any] | None = None) -> list[U]:
     """Return results of the task in the order of the items, computed here and in forks, which have all that this process has.
 
-    For work that holds the interpreter's lock. It may not start threads, and what it changes is lost, but for its results. Other
-    systems than Linux do all of it here.
+    For work that holds the interpreter's lock. It may not start threads, and what it changes is lost, but for its results.
+    ``beside`` is done in this process meanwhile, and what it changes stays.
     """
-    if min(processes, len(items)) < 2 or sys.platform != "linux":
-        return list(map(task, items))
+    if not are_forked(len(items), processes):
+        all_here = list(map(task, items))
+        if beside:
+            beside()
+        return all_here
     tickets, ends = os.pipe()
     os.write(ends, np.arange(len(items), dtype=np.uint16).tobytes())  # whoever is free takes the next; 32,768 fit
     os.close(ends)
@@ -43,8 +51,10 @@ def in_forks(task: Callable[[T], U], items: Sequence[T], processes: int) -> list
 
     forks = list[tuple[int, Connection]]()
     try:
-        for _ in range(min(processes, len(items)) - 1):
+        for _ in range(min(processes, len(items)) - (beside is None)):
             forks.append(_fork(work))
+        if beside:
+            beside()
         results = work()
         for _, pipe in forks:
             results |= _result(pipe)

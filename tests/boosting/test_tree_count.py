@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 from functools import partial
@@ -135,24 +136,39 @@ def test_resumed_and_with_threads_it_is_the_same_model(steps):
     assert heard == [("number of trees", k + 1, steps_of_all) for k in range(steps_of_all)]
 
 
-def test_what_ends_one_trial_ends_those_beside_it(steps):
-    """The others end at their next step: an interrupt does not wait for fits."""
-    begun: list[int] = []
+def test_what_ends_one_trial_ends_those_beside_it(steps, tmp_path):
+    """These are in other processes: an interrupt does not wait for fits."""
+    here, begun = os.getpid(), tmp_path / "begun"
 
-    def task(k, trial):
-        for _ in range(10_000):
-            begun.append(k)
-            if k == 0 and len(begun) > 5:
+    def task(trial):
+        for k in range(10_000):
+            with begun.open("ab") as stream:
+                stream.write(b".")
+            if k == 5 and os.getpid() == here:
                 raise KeyboardInterrupt
             time.sleep(0.001)
             trial.step()
 
     with pytest.raises(KeyboardInterrupt):
-        Trials(steps, threads=2).side_by_side([partial(task, k) for k in range(FOLDS)])
+        Trials(steps, threads=2).side_by_side([task] * FOLDS)
+    n = begun.stat().st_size
     time.sleep(0.1)
-    n = len(begun)
-    time.sleep(0.1)
-    assert len(begun) == n < 1000
+    assert begun.stat().st_size == n < 1000
+
+
+def test_several_trials_at_once_tell_of_steps_of_all(steps):
+    """Those of other processes are counted with the next step of this one."""
+    heard: list[tuple[str, int, int]] = []
+
+    def task(trial):
+        for _ in range(50):
+            time.sleep(0.002)
+            trial.step()
+        return os.getpid()
+
+    pids = Trials(steps, threads=2, tell=lambda *at: heard.append(at)).side_by_side([task] * FOLDS, "steps", 50)
+    assert len({*pids}) == FOLDS
+    assert len(heard) == 50 < heard[-1][1] <= heard[-1][2] == FOLDS * 50
 
 
 def test_trees_that_are_added_to_a_model_are_chosen_too(steps):

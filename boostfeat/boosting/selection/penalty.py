@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,15 +85,14 @@ def penalty_fits(trials: Trials, options: BoostOptions, grid: Grid) -> list[tupl
     Weak penalties take most of the time. Once a trial has two in succession that are worse than its best one, the second
     clearly, weaker ones are not fitted there, and count as the last of them: they would be worse still.
     """
-    dev, threads = trials.dev, trials.threads
-    pairs = pairs_for(dev, options.pairs, gain=options.gain, seed=trials.seed, threads=threads)
+    dev = trials.dev
+    pairs = pairs_for(dev, options.pairs, gain=options.gain, seed=trials.seed, threads=trials.threads)
     if options.context:
         pairs = weighed_by_size(pairs, dev, metric_of(options.context_metric, dev).fixed(options.pairs.alpha))
     some = [thinned(pairs, trial.train) for trial in trials]
     tasks = [partial(_fits_of_trial, pairs=own, options=options, grid=grid) for own in some]
-    if threads > 1:
-        threads = max(threads, len(trials))  # all at once: fits are small, and the system shares the cores evenly
-    fits = trials.side_by_side(tasks, "penalty of sparse features", len(grid), threads=threads)
+    loads = partial(import_module, "lightgbm")  # which takes a while: forks that grow trees have it already
+    fits = trials.side_by_side(tasks, "penalty of sparse features", len(grid), beside=loads)
     return list(zip(*fits, strict=True))
 
 

@@ -6,18 +6,19 @@ way to decide, calibration) is made by what models pick from lists that they wer
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
-from threading import Event, Lock
+from mmap import mmap
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ...core.arrays import I64, in_threads
+from ...core.arrays import I64
 from ...core.processes import give_back
 from ...lists.feature_range import learnable
+from ...lists.forks import are_forked, in_forks
 from ...lists.nbest import NBest
 
 if TYPE_CHECKING:
@@ -89,44 +90,34 @@ class Trials:
         return Trial(self.dev, train, self.dev, held_out, **how)
 
     def side_by_side(
-        self,
-        tasks: Sequence[Callable[[Trial], T]],
-        what: str = "",
-        steps: int = 0,
-        *,
-        threads: int | None = None,
-        beside: Callable[[int], Any] | None = None,
+        self, tasks: Sequence[Callable[[Trial], T]], what: str = "", steps: int = 0, *, beside: Callable[[], Any] | None = None
     ) -> list[T]:
-        """Return results of task(trial), of a task for each trial, in their order; they share the threads.
+        """Return results of task(trial), of a task for each trial, in their order.
 
-        A task calls ``step`` after each of its steps: ``what`` they are, and how many a trial has, is told. ``beside`` is
-        called with a number of threads, at the same time as the last trials; not where trials are on a cluster.
+        With several threads they are done in forks, all at once: the system shares the cores evenly. A task calls ``step`` after
+        each of its steps: ``what`` they are, and how many a trial has, is told. ``beside`` is called at the same time, or
+        afterwards; not where trials are on a cluster.
         """
         if self.cluster is not None:
             return self.cluster.results(self, tasks, what, steps)
-        done, lock, ended, threads = count(1), Lock(), Event(), threads or self.threads
-        n = len(self) + (beside is not None)
-        last_ones = len(self) % threads  # that are fewer than the threads, and share them: what is beside them is soon done
+        n, here = len(self), os.getpid()
+        threads = 1 if are_forked(n, self.threads) else self.threads
+        done = np.frombuffer(mmap(-1, n * 8), np.int64)  # steps of each trial: forks write their own
 
-        def step() -> None:
-            if ended.is_set():
-                raise RuntimeError("another trial failed, or an interrupt ended all of them")
-            with lock:
-                if self.tell:
-                    self.tell(what, next(done), len(self) * steps)
+        def run(k: int) -> T:
+            def step() -> None:
+                done[k] += 1
+                if os.getpid() != here and os.getppid() != here:
+                    raise RuntimeError("nobody waits for this fork any more")
+                if self.tell and os.getpid() == here:
+                    self.tell(what, int(done.sum()), n * steps)
 
-        def run(k: int) -> T | None:
-            share = threads // last_ones if len(self) - last_ones <= k < len(self) else 1
-            trial = self.trial(k, threads=share, step=step) if k < len(self) else None
-            result = tasks[k](trial) if trial else beside and beside(share)
+            result = tasks[k](self.trial(k, threads=threads, step=step))
             give_back()
             return result
 
-        try:
-            with threadpool_limits(1, "blas"):  # fits set it too, and put back what they find
-                return in_threads(run, range(n), min(threads, n))[: len(self)]
-        finally:
-            ended.set()
+        with threadpool_limits(1, "blas"):  # fits set it too, and put back what they find
+            return in_forks(run, range(n), n if self.threads > 1 else 1, beside=beside)
 
     @property
     def are_enough(self) -> bool:
