@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from itertools import pairwise
-from operator import add
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,14 +31,8 @@ from ..trees.tree import Tree
 from ..tuners.linear import LinearPart
 
 T = TypeVar("T")
-ALONE, HOST, GUEST = range(3)  # roles of a unit of a part: no other has it, the row is here, or elsewhere
 RayAt = tuple[float, float, float]
 Start = tuple[RayAt, tuple[float, int]]  # of a line search: ray(0), and what the scale of the tree is made of
-
-
-def in_order(numbers: Any) -> Any:
-    """Their sum, from left to right: from Python 3.12 on, sum() rounds in another way."""
-    return reduce(add, numbers, 0.0)
 
 
 class BlockRange(Standing):
@@ -55,7 +48,7 @@ class BlockRange(Standing):
         self.number, self.options, self.first = number, options, int(ptr[0])
         self._given, self.units = lists.run(*(ptr[[0, -1]] - start).tolist())
         self.nbest, self.blocks = learnable(self._given, left_out), ptr - ptr[0]
-        self.scorer, self._slices = Scorer(self.nbest), list[I64]()
+        self.scorer = Scorer(self.nbest)
         self._drawn: tuple[PairOptions, Any] | None = None
         if options is not None:
             self.space = UnitSpace.of(self.nbest, options.level)
@@ -111,28 +104,19 @@ class BlockRange(Standing):
     # A unit of several parts is a row of the first of them only, its host; the others send it what they have of it. So the
     # rows of a cluster are those of one machine.
 
-    def sharable(self) -> list[int]:
-        """Count units that other parts may have, too: hypotheses are units of one part."""
-        return [0 if self.options is None or self.options.level == "global" else len(self.counts)]
+    def hashes(self, n_parts: int) -> list[Array]:
+        """Return [V, 2] hashes of units that others of so many parts may have, 128 bits each; hypotheses are of one part."""
+        is_alone = n_parts == 1 or self.options is None or self.options.level == "global"
+        own = [self._given.unit_hashes(seed) for seed in (SEEDS[:1], SEEDS[1:])]
+        return [np.stack(own, axis=1)[: 0 if is_alone else None]]
 
-    def hashes(self, k: int, n: int) -> list[Array]:
-        """Return [m, 2] hashes of its units that are in the k-th of n slices of all."""
-        if not k:
-            self._ids = np.stack([self._given.unit_hashes(seed) for seed in (SEEDS[:1], SEEDS[1:])], axis=1)
-        self._slices.append(np.flatnonzero(self._ids[:, 0] % np.uint64(n) == k))
-        return [self._ids[self._slices[-1]]]
-
-    def settle(self, roles: list[Array]) -> list[tuple[F64, F64]]:
-        """Take the role of each unit of the slices. Gives occurrences: of its guests, and of rows that others have, too."""
-        self._guests, hosted = (
-            np.concatenate([*self._slices, []]).astype(np.int64)[roles[self.number] == k] for k in (GUEST, HOST)
-        )
-        own = np.ones(len(self.counts), np.bool_)
+    def settle(self, hosted: list[I64], guests: list[I64]) -> list[tuple[F64, F64]]:
+        """Take, by part, units that others have, too, rows here or elsewhere. Gives occurrences of its guests and such rows."""
+        self._guests, own = guests[self.number], np.ones(len(self.counts), np.bool_)
         own[self._guests] = False
         self._own = np.flatnonzero(own) if len(self._guests) else None
         self._table = FeatureTable(self.space.table.names, self.space.table.x[self._guests]) if len(self._guests) else None
-        self._adopted, self._slices = (np.cumsum(own) - 1)[hosted], []
-        self.__dict__.pop("_ids", None)
+        self._adopted = (np.cumsum(own) - 1)[hosted[self.number]]
         self.c = self.mine(self.counts).copy()
         return [(self.counts[self._guests], self.c[self._adopted])]
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -32,13 +32,14 @@ from ..metrics.metric import metric_of
 from ..model.model import Model
 from ..trees.tree import Tree
 from ..tuners.linear import LinearProblem
-from .block_range import BlockRange, in_order
+from .block_range import BlockRange
 from .cluster_grower import ClusterGrower, Grown
-from .worker_data import NearList, Share, Source, WorkerData, opened, search
+from .worker_data import NearList, PartTold, Share, Source, StoreFile, WorkerData, opened, search
 from .workers import WorkerLostError, Workers, flat
 
 T = TypeVar("T")
 U = TypeVar("U")
+P = ParamSpec("P")
 
 
 class ClusterFits:
@@ -57,7 +58,7 @@ class ClusterFits:
         lists = dict[str, NearList]()
         for path in paths:
             files = parts_of(path) or [Path(path)]
-            told = self.workers.near([os.path.abspath(file) for file in files])
+            told = self.workers.near(Source(tuple(StoreFile(os.path.abspath(f), 0, 0) for f in files)), PartTold.of)
             check_parts(files, [part.lists for part in told])
             nbest = NearList.of(told, self.workers.in_shares)
             if nbest is None or (options and not is_spread(options, nbest)):
@@ -169,6 +170,15 @@ def local_engine(nbest: NBest, options: BoostOptions, seed: int, *, share: Share
     return Local(learnable(nbest, share.left_out), options, seed=seed, threads=share.threads)
 
 
+def _of_whole(method: Callable[Concatenate[Local, P], T]) -> Callable[Concatenate[WholeEngine, P], T]:
+    """Return what calls a method of the engine that is on a worker."""
+
+    def ask(self: WholeEngine, /, *arguments: P.args, **named: P.kwargs) -> T:
+        return self.workers.shards(method, *arguments, **named)[0]
+
+    return ask
+
+
 class WholeEngine:
     """An engine on one worker, which has all lists and does what one process would do."""
 
@@ -177,12 +187,6 @@ class WholeEngine:
     def __init__(self, workers: Workers, dev: NBest, options: BoostOptions, *, seed: int) -> None:
         self.workers = workers
         workers.load(local_engine, dev, options, seed, most=1)
-
-    def _ask(self, method: Callable[..., T], *arguments: Any) -> T:
-        return self.workers.shards(method, *arguments)[0]
-
-    def first_weights(self) -> dict[str, float]:
-        return self._ask(Local.first_weights)
 
     def load(self, model: Model) -> None:
         self.workers.later(Local.load, model)
@@ -194,20 +198,9 @@ class WholeEngine:
         self.workers.later(Local.train, m)
         self.drawn = m
 
-    def grow(self, m: int) -> tuple[Tree, float] | None:
-        return self._ask(Local.grow, m)
-
-    def line_search(self) -> float:
-        return self._ask(Local.line_search)
-
-    def move(self, rho: float, m: int) -> tuple[float, list[int]]:
-        return self._ask(Local.move, rho, m)
-
-    def row(self) -> tuple[float, float]:
-        return self._ask(Local.row)
-
-    def effects(self, model: Model) -> dict[str, float]:
-        return self._ask(Local.effects, model)
+    first_weights = _of_whole(Local.first_weights)
+    grow, line_search = _of_whole(Local.grow), _of_whole(Local.line_search)
+    move, row, effects = _of_whole(Local.move), _of_whole(Local.row), _of_whole(Local.effects)
 
 
 class SpreadEngine:
@@ -244,7 +237,7 @@ class SpreadEngine:
     def train(self, m: int) -> None:
         options, each = self.options, self.workers.each
         self.n_pairs = sum(each(BlockRange.draw, options.pairs, self.seed + options.draws_before(m)))
-        self.workers.later_each(BlockRange.agree, in_order(each(BlockRange.train)))
+        self.workers.later_each(BlockRange.agree, sum_in_order(each(BlockRange.train)))
         self.drawn, self._targets = m, None
 
     def grow(self, m: int) -> tuple[Tree, float] | None:
@@ -269,13 +262,13 @@ class SpreadEngine:
             both = (WorkerData.each, BlockRange.move, rho, self.options.metric), (WorkerData.each, BlockRange.target)
             moved, self._targets = map(flat, self.workers.together(*both))
         self._rows = [(losses, chosen) for _, losses, chosen in moved]
-        effect = self._sd(in_order(flat([squares for squares, *_ in moved])))
+        effect = self._sd(sum_in_order(flat([squares for squares, *_ in moved])))
         return effect, self._grown.fires.astype(int).tolist()
 
     def row(self) -> tuple[float, float]:
         losses, chosen = zip(*(self._rows or self.workers.each(BlockRange.row, self.options.metric)), strict=True)
         self._rows = None
-        return in_order(flat(losses)) / max(1, self.n_pairs), score_of_rows(chosen, metric_of(self.options.metric, self.dev))
+        return sum_in_order(flat(losses)) / max(1, self.n_pairs), score_of_rows(chosen, metric_of(self.options.metric, self.dev))
 
     def effects(self, model: Model) -> dict[str, float]:
         names = self.dev.global_names

@@ -7,18 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.arrays import F64, I64, Array, unique_rows
+from ..core.arrays import F64, I64, offsets, unique_rows
 from ..core.errors import InputError
 from ..core.printed_numbers import Precision
 from ..trees.binning import Borders, borders_of
 from ..trees.growing import Split, fit_leaves, grid_step
 from ..trees.tree import Tree
 from ..trees.tree_options import TreeOptions
-from .block_range import GUEST, HOST, BlockRange
+from .block_range import BlockRange
 from .worker_data import WorkerData
 from .workers import Workers
 
-_UNITS = 1 << 22  # units whose hashes are here at a time
 _NUMBERS = 1 << 27  # values of rows that workers hold beside the store at a time: 1 GB in all
 
 
@@ -35,8 +34,7 @@ class ClusterGrower:
 
     def __init__(self, workers: Workers, options: TreeOptions, features: tuple[str, ...], *, seed: int) -> None:
         self.workers, self.options, self.seed = workers, options, seed
-        roles = self._roles(sum(workers.each(BlockRange.sharable)) if workers.n_parts > 1 else 0)
-        counts = workers.each(BlockRange.settle, roles)
+        counts = workers.each(BlockRange.settle, *self._shared())
         workers.later_each(BlockRange.complete_counts, self._completed(*zip(*counts, strict=True))[0])
         names, sizes = zip(*workers.shards(WorkerData.prepare_rows, features), strict=True)
         self.names: list[str] = names[0]
@@ -47,27 +45,17 @@ class ClusterGrower:
         if n > 1:
             workers.connect()
 
-    def _roles(self, n_units: int) -> list[Array]:
-        """Find out which units several parts have, by hashes: the first part has the row. Returns roles of units, by part.
-
-        Hashes are of 128 bits, and here for a slice of the units at a time.
-        """
-        n, met, found = -(-n_units // _UNITS), 0, list[tuple[Array, I64, I64]]()
-        for k in range(n):
-            hashes = self.workers.each(BlockRange.hashes, k, n)
-            part, ids = np.repeat(np.arange(len(hashes)), list(map(len, hashes))), np.concatenate(hashes)
-            first, unit = unique_rows(ids[:, :1], ids[:, 1:])
-            role = np.where(first[unit] == np.arange(len(ids)), HOST, GUEST) * (np.bincount(unit) > 1)[unit]
-            found.append((role.astype(np.int8), part, unit + met))
-            met += len(first)
-        role, part, unit = map(np.concatenate, zip(*found, strict=True)) if found else np.zeros((3, 0), np.int64)
-        order = np.argsort(part, kind="stable")
-        hosts, guests = (order[role[order] == k] for k in (HOST, GUEST))
-        row = np.zeros(met, np.int64)
-        row[unit[hosts]] = np.arange(len(hosts))
-        self._row_of, parts = row[unit[guests]], np.arange(1, self.workers.n_parts)
-        self._cuts = np.searchsorted(part[hosts], parts)
-        return np.split(role[order], np.searchsorted(part[order], parts))
+    def _shared(self) -> tuple[list[I64], list[I64]]:
+        """Return units of each part that others have, too: whose row is here, and whose is that of an earlier part."""
+        hashes = self.workers.each(BlockRange.hashes, self.workers.n_parts)
+        ids, ptr = np.concatenate(hashes), offsets(np.array([len(own) for own in hashes]))
+        first, unit = unique_rows(ids[:, :1], ids[:, 1:])
+        is_first = first[unit] == np.arange(len(ids))
+        hosts, guests = np.flatnonzero(is_first & (np.bincount(unit) > 1)[unit]), np.flatnonzero(~is_first)
+        self._row_of, self._cuts = np.searchsorted(hosts, first[unit[guests]]), np.searchsorted(hosts, ptr[1:-1])
+        parts = np.split(hosts, self._cuts), np.split(guests, np.searchsorted(guests, ptr[1:-1]))
+        hosted, guest = ([own - start for own, start in zip(side, ptr[:-1], strict=True)] for side in parts)
+        return hosted, guest
 
     def _completed(self, guests: Sequence[F64], rows: Sequence[F64]) -> tuple[list[F64], F64]:
         """Add up what shared units have, by host and as one, from what parts have of their guests and of such rows."""

@@ -56,22 +56,22 @@ class Share(NamedTuple):
     start: int = 0  # the first sentence that the worker sees
     left_out: tuple[str, ...] = ()  # features of the corpus that cannot be learned from
 
+    @classmethod
+    def of(cls, n_sentences: int, threads: Sequence[int]) -> list[Share]:
+        """Share out consecutive blocks among workers of so many threads: about as many sentences each."""
+        ptr = block_ptr(n_sentences)
+        cuts = [(len(ptr) - 1) * k // len(threads) for k in range(len(threads) + 1)]
+        blocks: list[list[I64]] = []
+        for (a, b), n in zip(pairwise(cuts), threads, strict=True):
+            k = max(1, min(n, b - a))
+            blocks.append([ptr[a + (b - a) * i // k : a + (b - a) * (i + 1) // k + 1] for i in range(k)])
+        first = np.cumsum([0, *map(len, blocks)]).tolist()
+        return [cls(k, parts, first[k], threads[k]) for k, parts in enumerate(blocks)]
+
     @property
     def sentences(self) -> tuple[int, int]:
         """The first one, and the one after the last."""
         return int(self.blocks[0][0]), int(self.blocks[-1][-1])
-
-
-def shares_of(n_sentences: int, threads: Sequence[int]) -> list[Share]:
-    """Share out consecutive blocks among workers of so many threads: about as many sentences each."""
-    ptr = block_ptr(n_sentences)
-    cuts = [(len(ptr) - 1) * k // len(threads) for k in range(len(threads) + 1)]
-    blocks: list[list[I64]] = []
-    for (a, b), n in zip(pairwise(cuts), threads, strict=True):
-        k = max(1, min(n, b - a))
-        blocks.append([ptr[a + (b - a) * i // k : a + (b - a) * (i + 1) // k + 1] for i in range(k)])
-    first = np.cumsum([0, *map(len, blocks)]).tolist()
-    return [Share(k, parts, first[k], threads[k]) for k, parts in enumerate(blocks)]
 
 
 class StoreFile(NamedTuple):
@@ -100,7 +100,7 @@ class Source(NamedTuple):
     """A list that workers open themselves: a store, or the parts of one, of which a worker opens those with its sentences."""
 
     files: tuple[StoreFile, ...]
-    like: NBest | None = None  # the list without sentences, where it has several parts: names and what is told of all of them
+    like: NBest | None = None  # the list without sentences: names, and what is told of all of them
     left_out: tuple[str, ...] = ()  # features that cannot be learned from
 
     @classmethod
@@ -109,21 +109,20 @@ class Source(NamedTuple):
         parts = [os.path.abspath(part) for part in parts_of(path)] or [os.path.abspath(path)]
         sizes = [len(nbest)] if len(parts) == 1 else [len(read_store(part)) for part in parts]
         files = tuple(StoreFile(part, os.path.getsize(part), n) for part, n in zip(parts, sizes, strict=True))
-        like = nbest[:0] if KEY in nbest.meta else replace(nbest[:0], meta=with_precision(nbest).meta)
-        return cls(files, like if len(files) > 1 else None, tuple(out_of_range(nbest)))
+        like = nbest[:0] if KEY in nbest.meta or len(parts) == 1 else with_precision(nbest)[:0]
+        return cls(files, like, tuple(out_of_range(nbest)))
 
-    def seen(self) -> int:
-        """Return the number of the first part that is here."""
-        return next((k for k, file in enumerate(self.files) if os.path.isfile(file.path)), len(self.files))
+    def lacks(self) -> list[bool]:
+        """Tell which of the parts are not here."""
+        return [not os.path.isfile(file.path) for file in self.files]
 
     def open(self) -> NBest:
         """Open what can be learned from on a worker."""
         return learnable(self.read()[0], self.left_out)
 
     def read(self, sentences: tuple[int, int] | None = None) -> tuple[NBest, int]:
-        """Open a file as a whole, or parts that have the sentences from the first to before the second; and their first one."""
-        if self.like is None:
-            return replace(self.files[0].open()), 0
+        """Open the parts that have the sentences from the first to before the second; and their first one."""
+        assert self.like is not None
         ends = np.cumsum([file.sentences for file in self.files]).tolist()
         first, last = sentences or (0, ends[-1])
         held = [(file, end) for file, end in zip(self.files, ends, strict=True) if end > first and end - file.sentences < last]
@@ -133,6 +132,12 @@ class Source(NamedTuple):
             _STACKED[files] = stack([file.open() for file in files])
         lists = at_columns(_STACKED[files], self.like.unit_names, self.like.extra_names, self.like.sparse_names)
         return replace(lists, meta=self.like.meta, quality=replace(lists.quality, unit=self.like.quality.unit)), start
+
+    def run(self, task: Callable[[NBest], T], first: int, last: int) -> T:
+        """Return the result of a task for some sentences on a worker."""
+        lists, start = self.read((first, last))
+        with threadpool_limits(1, "blas"):
+            return task(learnable(lists.take(slice(first - start, last - start), all_units=True), self.left_out))
 
 
 class PartTold(NamedTuple):
@@ -405,18 +410,6 @@ _USED: dict[str, float] = {}  # when each was last called
 def opened(lists: Source | Changed | NBest | None) -> Any:
     """Return lists as a worker has them: those of a store are opened, others were sent."""
     return lists.open() if isinstance(lists, Source) else lists.whole if isinstance(lists, Changed) else lists
-
-
-def parts_seen(files: Sequence[str]) -> list[bool]:
-    """Tell which files are here."""
-    return list(map(os.path.isfile, files))
-
-
-def on_share(task: Callable[[NBest], T], source: Source, first: int, last: int) -> T:
-    """Return the result of a task for some sentences on a worker."""
-    lists, start = source.read((first, last))
-    with threadpool_limits(1, "blas"):
-        return task(learnable(lists.take(slice(first - start, last - start), all_units=True), source.left_out))
 
 
 def on_worker(function: Callable[..., T], *arguments: Any, **how: Any) -> T:

@@ -21,23 +21,7 @@ from ..core.errors import InputError, counted
 from ..lists.nbest import NBest, columns
 from ..tuners.linear import LinearPart
 from .block_range import BlockRange
-from .worker_data import (
-    Changed,
-    NearList,
-    PartTold,
-    Share,
-    Source,
-    WorkerData,
-    call,
-    drop,
-    free_port,
-    load,
-    on_share,
-    on_worker,
-    parts_seen,
-    shares_of,
-    versions,
-)
+from .worker_data import Changed, NearList, Share, Source, WorkerData, call, drop, free_port, load, on_worker, versions
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -300,11 +284,8 @@ class Workers:
 
         It is sent once, to workers that a call of it may go to, and without what these open themselves.
         """
-        if isinstance(nbest, NearList):
-            return nbest.files
-        for known, handle in (*self.stores, *self._sent):
-            if known is nbest:
-                return handle
+        if source := self.source_of(nbest) or next((handle for known, handle in self._sent if known is nbest), None):
+            return source
         bare: Any = replace(nbest)  # without what it has computed
         own = columns(nbest)
         for store, source in self.stores:
@@ -380,10 +361,10 @@ class Workers:
         self._import()
         source, members = self.source_of(nbest), list(self.members)
         if source and len(source.files) > 1:
-            seen = dict(zip(members, self._on([(address, (source.seen,)) for address in members]), strict=True))
-            members.sort(key=seen.__getitem__)
+            lacks = dict(zip(members, self._on([(address, (source.lacks,)) for address in members]), strict=True))
+            members.sort(key=lacks.__getitem__)
         self.holders = members[: min(most or len(members), len(block_ptr(len(nbest))) - 1)]
-        return shares_of(len(nbest), [int(self.members[address]["nthreads"]) for address in self.holders])
+        return Share.of(len(nbest), [int(self.members[address]["nthreads"]) for address in self.holders])
 
     def _on(self, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
         """Return results of calls, each of its own worker."""
@@ -395,27 +376,35 @@ class Workers:
 
     def in_shares(self, nbest: NBest, task: Callable[[NBest], T], first: int | None = None) -> list[T]:
         """Return results of a task for consecutive sentences, all or the first so many, each of the worker that is near them."""
-        while True:
-            try:
-                cuts = [share.sentences for share in self._shares(nbest)]
-                end, source = len(nbest) if first is None else first, self.source_of(nbest)
-                some = [(address, a, min(b, end)) for address, (a, b) in zip(self.holders, cuts, strict=True) if a < end]
-                return self._on([(address, (on_share, task, source, a, b)) for address, a, b in some])
-            except WorkerLostError as lost:
-                self.heal(lost, "with the lists")
+        end, source = len(nbest) if first is None else first, self.source_of(nbest)
 
-    def near(self, files: Sequence[str]) -> list[PartTold]:
-        """Return what workers tell of parts, each told by one that sees it."""
+        def results() -> list[T]:
+            own = zip(self._shares(nbest), self.holders, strict=True)
+            some = [(address, a, min(b, end)) for (a, b), address in ((share.sentences, at) for share, at in own) if a < end]
+            return self._on([(address, (Source.run, source, task, a, b)) for address, a, b in some])
+
+        return self._until_done(results)
+
+    def near(self, source: Source, task: Callable[[str], T]) -> list[T]:
+        """Return results of a task for the path of each part, each of a worker that sees it."""
+
+        def results() -> list[T]:
+            self._import()
+            lacks, calls = self._on([(address, (source.lacks,)) for address in self.members]), []
+            for k, (path, *_) in enumerate(source.files):
+                some = [address for address, own in zip(self.members, lacks, strict=True) if not own[k]]
+                if not some:
+                    raise InputError(f"{path}: expected a worker that sees the part, found none; put it where workers see it")
+                calls.append((some[k * len(some) // len(source.files)], (task, path)))
+            return self._on(calls)
+
+        return self._until_done(results)
+
+    def _until_done(self, work: Callable[[], T]) -> T:
+        """Return what a function gives that asks workers, which is called again when one is lost."""
         while True:
             try:
-                self._import()
-                seen = self._on([(address, (parts_seen, files)) for address in self.members])
-                by_part = [[a for a, sees in zip(self.members, seen, strict=True) if sees[k]] for k in range(len(files))]
-                for file, some in zip(files, by_part, strict=True):
-                    if not some:
-                        raise InputError(f"{file}: expected a worker that sees the part, found none; put it where workers see it")
-                calls = [(some[k * len(some) // len(files)], (PartTold.of, files[k])) for k, some in enumerate(by_part)]
-                return self._on(calls)
+                return work()
             except WorkerLostError as lost:
                 self.heal(lost, "with the lists")
 

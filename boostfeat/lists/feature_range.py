@@ -13,10 +13,9 @@ from functools import partial
 
 import numpy as np
 
-from ..core.arrays import F64
+from ..core.arrays import F64, block_ptr
 from .nbest import NBest, SparseRows
 
-SAMPLE = 300  # lists that tell whether features make up the decoder's score
 UNEXPLAINED = 0.1  # of the variance of its differences within lists, that the best weighted sum of features may leave
 SMALLEST, LARGEST = 1e-60, 1e60  # of a feature's largest value: fourth powers of such numbers, and their inverses, are finite
 
@@ -52,15 +51,13 @@ def learnable(nbest: NBest, names: Collection[str] | None = None) -> NBest:
 def ranges(nbest: NBest, names: Collection[str]) -> dict[str, list[float]]:
     """Return the least and the largest value that hypotheses have of each of these features."""
     known = [name for name in nbest.global_names if name in names]
-    found = [sizes for sizes in nbest.in_parts(partial(_ranges, names=known)) if len(sizes)]
-    least, largest = (by([sizes[k] for sizes in found], axis=0) if found else () for k, by in enumerate((np.min, np.max)))
-    return {name: [float(low), float(high)] for name, low, high in zip(known, least, largest, strict=bool(found))}
+    found = [part for part in nbest.in_parts(partial(_ranges, names=known)) if part]
+    return {name: [min(part[name][0] for part in found), max(part[name][1] for part in found)] for name in known if found}
 
 
-def _ranges(nbest: NBest, names: Sequence[str]) -> list[list[float]]:
-    """Return the least values and the largest; nothing of lists without hypotheses."""
-    columns = (nbest.global_column(name) for name in names if nbest.n_hyps)
-    return list(map(list, zip(*((float(values.min()), float(values.max())) for values in columns), strict=True)))
+def _ranges(nbest: NBest, names: Sequence[str]) -> dict[str, tuple[float, float]]:
+    columns = ((name, nbest.global_column(name)) for name in names if nbest.n_hyps)
+    return {name: (float(values.min()), float(values.max())) for name, values in columns}
 
 
 def range_warnings(nbest: NBest, said: Collection[str] = ()) -> dict[str, str]:
@@ -79,11 +76,19 @@ def lost_ranking(nbest: NBest) -> str | None:
     """
     if len(nbest.sparse_names):
         return None
-    parts = nbest.in_parts(_score_and_features, SAMPLE)
-    if not sum(len(rows) for rows, _ in parts) or not all(np.isfinite(most[0]) for _, most in parts):
+    return nbest.in_parts(_lost_ranking, int(block_ptr(len(nbest))[1]))[0]
+
+
+def _lost_ranking(nbest: NBest) -> str | None:
+    part = learnable(nbest)
+    if not part.n_hyps or not part.has_scores:
         return None
-    apart = np.concatenate([rows for rows, _ in parts])
-    apart /= np.maximum(np.max([most for _, most in parts], axis=0), SMALLEST)
+    columns = np.column_stack([part.score, part.global_features])
+    counts = np.diff(part.hyp_ptr)
+    sums = np.zeros((len(part), columns.shape[1]))
+    np.add.at(sums, part.sent_of_hyp, columns)
+    apart = columns - (sums / np.maximum(counts, 1)[:, None])[part.sent_of_hyp]
+    apart /= np.maximum(np.abs(apart).max(axis=0), SMALLEST)
     y, x = apart[:, 0], apart[:, 1:]
     total = float(y @ y)
     left = total and float(np.square(y - x @ np.linalg.lstsq(x, y, rcond=None)[0]).sum())
@@ -93,14 +98,3 @@ def lost_ranking(nbest: NBest) -> str | None:
         f"the decoder's score is no feature, and no weighted sum of features is near it ({1 - left / total:.0%} of its variance "
         "within lists): learning begins without the list's own ranking; give hypotheses the score among their features"
     )
-
-
-def _score_and_features(nbest: NBest) -> tuple[F64, F64]:
-    """Return rows that stand for what the decoder's score and all features differ by within lists, and their largest values."""
-    part = learnable(nbest)
-    columns = np.column_stack([part.score, part.global_features])
-    sums = np.zeros((len(part), columns.shape[1]))
-    np.add.at(sums, part.sent_of_hyp, columns)
-    apart = columns - (sums / np.maximum(np.diff(part.hyp_ptr), 1)[:, None])[part.sent_of_hyp]
-    most = np.abs(apart).max(axis=0, initial=0.0)
-    return np.asarray(np.linalg.qr(apart, mode="r")) if np.isfinite(most[0]) else apart[:0], most

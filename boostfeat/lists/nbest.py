@@ -597,26 +597,29 @@ class NBest(Frozen):
         return np.array([seen.setdefault(key, s) if key else s for s, key in enumerate(keys)], np.int64)
 
     def unit_hashes(self, seed: Array = SEEDS[:1]) -> Array:
-        """[V] hashes of what tells units apart: features by their names, phrases, alignment, lengths."""
-        own, each, out = self.units, np.arange(self.n_units + 1), np.repeat(seed, self.n_units)
-        features = _feature_hashes(own.x, self.unit_names, own.sparse, self.sparse_names, seed)
-        for column in (features, own.src, own.tgt, own.align, own.src_len, own.tgt_len):
-            _add_column(each, column, out)
+        """[V] hashes of what tells units apart: features, phrases, alignment, lengths."""
+        own, out = self.units, np.repeat(seed, self.n_units)
+        of_sparse = _sparse_hashes(own.sparse, self.sparse_names, seed)
+        for column in (own.x, of_sparse, own.src, own.tgt, own.align, own.src_len, own.tgt_len):
+            _add_column(np.arange(self.n_units + 1), column, out)
         return out
 
     @cached_property
     def sentence_hashes(self) -> Array:
         """[S] hashes of all that a list has: the same wherever its sentences are, and whatever number its units have."""
-        seed, unit_ptr, quality = SEEDS[:1], self.unit_ptr[self.hyp_ptr], self.quality
-        out, each, none = np.repeat(seed, len(self)), np.arange(len(self) + 1), np.zeros(0, np.uint64)
-        extra = _feature_hashes(self.extra, self.extra_names, self.extra_sparse, self.sparse_names, seed)
-        of_sentences = self.source, self.notes.sentences, np.diff(self.ref_ptr), np.diff(self.hyp_ptr)
-        of_hyps = self.text, self.score, self.stats, np.diff(self.unit_ptr), extra, self.notes.hyps, quality.value, quality.weight
-        of_places = self.src_start, self.tgt_start
-        for ptr, some in (each, of_sentences), (self.ref_ptr, (self.refs,)), (self.hyp_ptr, of_hyps), (unit_ptr, of_places):
+        out, unit_ptr = np.repeat(SEEDS[:1], len(self)), self.unit_ptr[self.hyp_ptr]
+        own, of_sparse = columns(self), _sparse_hashes(self.extra_sparse, self.sparse_names, SEEDS[:1])
+        of_hyps = "text", "score", "stats", "extra", "notes.hyps", "quality.value", "quality.weight"
+        columns_of = (
+            (np.arange(len(self) + 1), (self.source, self.notes.sentences, np.diff(self.ref_ptr), np.diff(self.hyp_ptr))),
+            (self.ref_ptr, (self.refs,)),
+            (self.hyp_ptr, (*(own[name] for name in of_hyps), np.diff(self.unit_ptr), of_sparse)),
+            (unit_ptr, (self.src_start, self.tgt_start)),
+        )
+        for ptr, some in columns_of:
             for column in some:
                 _add_column(ptr, column, out)
-        _add_words(unit_ptr, self.unit_idx, self.unit_hashes() if self.n_units else none, out)
+        _add_words(unit_ptr, self.unit_idx, self.unit_hashes() if self.n_units else _NO_TABLE, out)
         return out
 
     @cached_property
@@ -680,12 +683,11 @@ def _add_words(ptr, words, table, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _add_features(ptr, idx, bits, names, out):  # type: ignore[no-untyped-def]
-    """INOUT out[r] += hashes of the (name, value) of row r that are not 0; without idx, names are in turn."""
+def _add_entries(ptr, idx, bits, names, out):  # type: ignore[no-untyped-def]
+    """INOUT out[r] += hashes of the (name, value) of row r."""
     for r in range(len(out)):
         for k in range(ptr[r], ptr[r + 1]):
-            if bits[k] << np.uint64(1):
-                out[r] += arrays.mix(names[idx[k] if len(idx) else k - ptr[r]], bits[k], arrays.FACTOR)
+            out[r] += arrays.mix(names[idx[k]], bits[k], arrays.FACTOR)
 
 
 def _add_column(ptr: I64, column: Any, out: Array) -> None:
@@ -702,15 +704,12 @@ def _add_column(ptr: I64, column: Any, out: Array) -> None:
 _NO_TABLE = frozen(np.zeros(0, np.uint64))
 
 
-def _feature_hashes(x: F64, names: Sequence[str], rows: SparseRows, sparse_names: Strings, seed: Array) -> Array:
-    """[n] hashes of features, which are the same in any order of columns."""
-    known = [np.repeat(seed, len(own)) for own in (names, sparse_names)]
-    for own, hashes in zip((strings(names), sparse_names), known, strict=True):
-        _add_column(np.arange(len(own) + 1), own, hashes)
-    out, ptr = np.zeros(len(x), np.uint64), np.arange(len(x) + 1) * x.shape[1]
-    for places, idx, values, hashes in (ptr, rows.idx[:0], x.reshape(-1), known[0]), (rows.ptr, rows.idx, rows.val, known[1]):
-        if len(values):
-            _add_features(frozen(places), frozen(idx), frozen(values.view(np.uint64)), frozen(hashes), out)
+def _sparse_hashes(rows: SparseRows, names: Strings, seed: Array) -> Array:
+    """[n] hashes of sparse features, which are the same in any order of names."""
+    of_names, out = np.repeat(seed, len(names)), np.zeros(len(rows), np.uint64)
+    _add_column(np.arange(len(names) + 1), names, of_names)
+    if len(rows.idx):
+        _add_entries(frozen(rows.ptr), frozen(rows.idx), frozen(rows.val.view(np.uint64)), of_names, out)
     return out
 
 

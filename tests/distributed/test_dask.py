@@ -375,8 +375,8 @@ def test_without_dask_one_line_names_the_extra(stores, boostfeat, tmp_path, monk
     ("change", "line"), [({"path": "/no/such/dev.nbest"}, "found no such file"), ({"size": 7}, "expected 7 bytes")]
 )
 def test_a_store_that_workers_do_not_see(lists, stores, fleet, change, line):
-    [file] = Source.of(stores[0], lists[0]).files
-    store = lists[0], Source((file._replace(**change),))
+    source = Source.of(stores[0], lists[0])
+    store = lists[0], source._replace(files=(source.files[0]._replace(**change),))
     for options in (OPTIONS["paper"], OPTIONS["default"]):
         with pytest.raises(InputError, match=line):
             there(fleet(2, stores=[store]), *lists, options)
