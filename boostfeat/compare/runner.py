@@ -7,8 +7,6 @@ holds is listed at ``Folder``.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import platform
 import shlex
@@ -23,6 +21,7 @@ import numpy as np
 
 from .. import __version__
 from ..boosting.record import as_read
+from ..core.arrays import first_use_order
 from ..core.errors import InputError, clip_json, refuse_newer
 from ..core.files import digest, only_writer, open_output
 from ..core.processes import peak_mb
@@ -333,6 +332,7 @@ def compare(
         states = {s.name: folder.finished(s, made_from[s.name], force=force) for s in systems}  # before any work
         comparison = Comparison(folder, systems, states, inputs, options, command, report, warn, watch, on_graphs)
         metrics = set(comparison.write_config()["signatures"])
+        first_use_order(np.zeros(0))  # the first kernel loads what all need, which forks then have
         with JobProcesses(max(1, threads)) as workers:
             comparison.train(workers)
             comparison.score(workers, metrics)
@@ -355,14 +355,15 @@ def _check_together(paths: Mapping[str, str], *, allow_missing: bool, force: boo
 
 def note_same_models(folder: Folder, results: Results) -> None:
     """Give rows that are one run ``same_as``, the name of the first of them: two names do not make two results."""
-    first: dict[str, str] = {}
+    seen = list[tuple[str, Any]]()
     for row in results:
         if row["model"]:
-            model = Model.load(folder.path / row["model"]).to_json()
-            what = [row["method"] == "mbr", model["config"].get(DECISION), model["trees"] and model["level"]]
-            key = hashlib.sha256(json.dumps([*what, model["weights"], model["trees"]]).encode()).hexdigest()
-            if (other := first.setdefault(key, row["name"])) != row["name"]:
-                row["same_as"] = other
+            model = Model.load(folder.path / row["model"])
+            trees = [tree.to_json() for tree in model.trees]
+            own = row["method"] == "mbr", model.config.get(DECISION), trees and model.level, model.weights, trees
+            if same := next((name for name, other in seen if other == own), None):
+                row["same_as"] = same
+            seen.append((row["name"], own))
 
 
 def active_features(model: Model, nbest: NBest) -> dict[str, int]:

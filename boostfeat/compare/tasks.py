@@ -10,7 +10,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -39,10 +39,10 @@ from ..tuners.base import Run
 from ..tuners.pro import Pro
 from .comparison_options import CompareOptions
 from .job_processes import Job
-from .systems import Fit, Fitted, Report, System, boost_options, choose, fitted_here
+from .systems import INDUCED, Fit, Fitted, Report, System, boost_options, choose, fitted_here
 
 VERSIONS = ("numpy", "scipy", "lightgbm", "sacrebleu", "numba")
-SUFFIX = ".json.gz"
+SUFFIX = ".json.zst"
 ALWAYS = ("bleu", "bleu-sbp")  # where there are references
 METRICS = (*ALWAYS, "chrf", "ter")  # where nothing is said
 PLAN = "plan.json"
@@ -260,9 +260,8 @@ def fit_task(fit: Fit, lists: Mapping[str, str], lists_from: Mapping[str, Any], 
     })  # fmt: skip
     key = key_of(made_from)
 
-    def keep(result: Any, peak_mb: float) -> Fitted:
-        model, select, seconds = result
-        fitted = Fitted(Model.from_json(model, key), select, round(seconds, 3), round(peak_mb, 1))
+    def keep(result: Fitted, peak_mb: float) -> Fitted:
+        fitted = replace(result, peak_mb=round(peak_mb, 1))
         kept.keep(made_from, fitted)
         return fitted
 
@@ -315,12 +314,9 @@ def _read_fit(path: Path, made_from: Mapping[str, Any]) -> Fitted | None:
         return None
 
 
-def fit_in_worker(
-    fit: Fit, lists: Mapping[str, str], options: CompareOptions, threads: int, *, report: Report
-) -> tuple[dict[str, Any], float, float]:
-    """Return the model of a fit as JSON, its score on select, and the seconds it took."""
-    fitted = fitted_here(fit, _opened(lists["dev"]), _scorer(lists["select"]), options, threads=threads)
-    return fitted.model.to_json(), fitted.select, fitted.seconds
+def fit_in_worker(fit: Fit, lists: Mapping[str, str], options: CompareOptions, threads: int, *, report: Report) -> Fitted:
+    """Carry out a fit."""
+    return fitted_here(fit, _opened(lists["dev"]), _scorer(lists["select"]), options, threads=threads)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -340,7 +336,7 @@ def score_task(
     system: System, which: str, given: Mapping[str, Any], featurized: str, models: Sequence[str], options: CompareOptions
 ) -> Task:
     """Return the task of the scores of a system's models on a list, as it was given and with the system's features."""
-    cost = given["hypotheses"] * (2.0 if system.method == "mbr" else 1.0)
+    cost = given["hypotheses"] * (10.0 if system.feature_set == INDUCED else 2.0 if system.method == "mbr" else 1.0)
     args = system, given["path"], featurized, list(models), options
     return Task(f"{system.name} on {which}", score_in_worker, args, cost)
 
