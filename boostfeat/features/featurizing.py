@@ -85,6 +85,7 @@ class Computing:
     gradient_of: Gradient | None = None
     left_out: Callable[[str], None] = lambda line: None
     cluster: TemplateWorkers | None = None  # that computes a list that its workers open; None: this process
+    crossings: Mapping[str, Crossing] = field(default_factory=dict)  # of templates that the list's own references teach
 
     def for_list(self, nbest: NBest) -> Computing:
         """Return the settings for a list: without the cluster where its workers lack the list, or a file that templates read."""
@@ -92,9 +93,12 @@ class Computing:
         here = self.cluster is None or any(file is not None for file in files) or not self.cluster.runs_of(nbest)
         return replace(self, cluster=None) if here else self
 
-    def side_by_side(self, task: Callable[[T], U], items: Sequence[T]) -> list[U]:
-        """Return results of a task for each of some items, in forks or on workers."""
-        return self.cluster.side_by_side(task, items) if self.cluster else in_forks(task, items, self.threads)
+    def side_by_side(self, task: Callable[[T], U], items: Sequence[T], beside: Callable[[], Any]) -> list[U]:
+        """Return results of a task for each of some items, in forks or on workers; ``beside`` is done here."""
+        if self.cluster is None:
+            return in_forks(task, items, self.threads, beside=beside)
+        beside()
+        return self.cluster.side_by_side(task, items)
 
 
 def featurize(nbest: NBest, plan: FeaturePlan, *, present: bool = False, **how: Any) -> tuple[NBest, FeaturePlan]:
@@ -240,10 +244,10 @@ def _learn_and_compute(
     Every pass is over all runs. First templates count what they have to know before they compute anything. Then those whose names
     are to be learned compute all features that there are; sparse ones are put aside. At last all give the features of the plan.
     """
-    crossings, has_lines = _crossings(runs, plan), any(template.bitext_teaches for _, template in _untaught(runs, plan))
+    crossings, has_lines = runs.how.crossings, any(template.bitext_teaches for _, template in _untaught(runs.how, plan))
     plan = _learn_options(runs, plan)
     if crossings or has_lines:
-        lines = _given_pairs(runs) if has_lines else []
+        lines = _given_pairs(runs.how) if has_lines else []
         digests = {*(sentence_digests(runs.nbest) if crossings else ())}
         digests.update(map(sentence_digest, lines if len(lines) <= MOST_LINES else ()))
         plan = replace(plan, taught_by=tuple(sorted(digests)))
@@ -256,26 +260,24 @@ def _learn_and_compute(
     return plan, ((run, [columns.part(r, run, entry) for entry in plan.entries]) for r, run in every)
 
 
-def _untaught(runs: Runs, plan: FeaturePlan) -> list[tuple[Entry, Template]]:
+def _untaught(how: Computing, plan: FeaturePlan) -> list[tuple[Entry, Template]]:
     """Select the entries that the list has to teach."""
-    templates = [(e, runs.how.registry[e.name]) for e in plan.entries]
+    templates = [(e, how.registry[e.name]) for e in plan.entries]
     return [(e, template) for e, template in templates if e.features is None and not template.is_taught(e.options)]
 
 
-def _crossings(runs: Runs, plan: FeaturePlan) -> dict[str, Crossing]:
+def _crossings(nbest: NBest, plan: FeaturePlan, how: Computing, beside: Callable[[], Any]) -> dict[str, Crossing]:
     """Return, by template, what blocks of the list are computed with where the list itself teaches from its references."""
-    crossed = [(e, template) for e, template in _untaught(runs, plan) if template.crossed]
-    if not crossed:
-        return {}
-    blocks, block_of = _crossed_blocks(runs.nbest), np.zeros(len(runs.nbest), np.int64)
+    crossed = [(e, template) for e, template in _untaught(how, plan) if template.crossed]
+    blocks, block_of = _crossed_blocks(nbest) if crossed else [], np.zeros(len(nbest), np.int64)
     for b, (_, block) in enumerate(blocks):
         block_of[block] = b
-    given = _given_pairs(runs)
+    given = _given_pairs(how)
 
     def taught_by(pairs: list[tuple[str, str]]) -> list[Entry]:
         return [_taught(template, e, pairs + given if template.bitext_teaches else pairs) for e, template in crossed]
 
-    taught = runs.how.side_by_side(taught_by, [pairs_of(runs.nbest, others) for others, _ in blocks])
+    taught = how.side_by_side(taught_by, [pairs_of(nbest, others) for others, _ in blocks], beside)
     return {e.name: Crossing(block_of, [of_block[k] for of_block in taught]) for k, (e, _) in enumerate(crossed)}
 
 
@@ -295,15 +297,15 @@ def _taught(template: Template, entry: Entry, *lesson: Any) -> Entry:
         return replace(entry, options={**entry.options, **teach(*lesson, **own_options(teach, entry.options))})
 
 
-def _given_pairs(runs: Runs) -> list[tuple[str, str]]:
+def _given_pairs(how: Computing) -> list[tuple[str, str]]:
     """Return the pairs of a given bitext, which is without the list's own."""
-    given = runs.how.resources.bitext
+    given = how.resources.bitext
     return [] if given is None else list(given.pairs)
 
 
 def _learn_options(runs: Runs, plan: FeaturePlan) -> FeaturePlan:
     """Return the plan with options that the list teaches: frequent words, thresholds."""
-    untaught = _untaught(runs, plan)
+    untaught = _untaught(runs.how, plan)
     counted = [(e, template, learn) for e, template in untaught if isinstance(learn := template.learn, Counted)]
 
     def count(run: SentenceRun) -> list[dict[str, Tally]]:
@@ -315,7 +317,7 @@ def _learn_options(runs: Runs, plan: FeaturePlan) -> FeaturePlan:
         lesson: tuple[Any, ...] = (runs.whole.view.nbest, runs.how.resources)
         if template.crossed or template.bitext_teaches:
             own = pairs_of(runs.nbest) if template.crossed else []
-            lesson = (own + (_given_pairs(runs) if template.bitext_teaches else []),)
+            lesson = (own + (_given_pairs(runs.how) if template.bitext_teaches else []),)
         elif entry.name in met:
             lesson = (*lesson, _added_up(met.pop(entry.name)))
         plan = plan.with_entry(_taught(template, entry, *lesson))
@@ -489,12 +491,18 @@ def _prepared(nbest: NBest, plan: FeaturePlan, how: Computing) -> tuple[FeatureP
         blocks = [block for _, block in _crossed_blocks(nbest)]
         posterior, scales = learn_posterior(nbest, resources.posterior, blocks, threads=how.threads)
         plan, resources = replace(plan, posterior=posterior), replace(resources, posterior=posterior, scales=scales)
+
+    def cluster() -> None:
+        nonlocal plan
+        if "clusters" in reads:
+            plan = replace(plan, clusters=_clusters(nbest, plan, how))
+
+    crossings = _crossings(nbest, plan, replace(how, resources=resources), cluster)
     if "clusters" in reads:
-        plan = replace(plan, clusters=_clusters(nbest, plan, how))
         resources = replace(resources, clusters=plan.clusters or Clusters())
     if not plan.is_frozen:
         plan = replace(plan, resources={what: sha for what, sha in plan.resources.items() if what in reads})
-    return replace(plan, clusters=plan.clusters or Clusters()), replace(how, resources=resources)
+    return replace(plan, clusters=plan.clusters or Clusters()), replace(how, resources=resources, crossings=crossings)
 
 
 def _without_lacking(nbest: NBest, plan: FeaturePlan, how: Computing) -> FeaturePlan:
@@ -532,7 +540,7 @@ def _clusters(nbest: NBest, plan: FeaturePlan, how: Computing) -> Clusters:
     first = take_strings(nbest.text, nbest.hyp_ptr[:-1][np.diff(nbest.hyp_ptr) > 0])  # all 200 of a list say hardly more
     texts = {"src": nbest.source, "tgt": first}
     asked = (words_of(texts[side]) for side in texts if not getattr(given, side))
-    learnt = (learn_clusters(words, size=plan.cluster_size, seed=how.seed) for words in asked)  # forks would import it all twice
+    learnt = (learn_clusters(words, size=plan.cluster_size, seed=how.seed) for words in asked)
     return Clusters(given.src or next(learnt), given.tgt or next(learnt))
 
 
