@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from ..core.arrays import F64, I64, offsets
+from ..core.arrays import F64, I64, in_threads, offsets
 from ..core.errors import FormatError, InputError, counted
 from ..core.files import new_folder, read_head, read_lines
 from ..core.overwriting import HEAD
@@ -27,10 +27,10 @@ from ..core.strict_json import typed
 from ..core.text import BLANKS
 from ..lists.absent import are_few, with_absent
 from ..lists.agreement import check_agreement
-from ..lists.build import ReadOptions, TableColumns, attach, with_tokenizer
+from ..lists.build import ReadOptions, TableColumns, aligned, with_stats, with_tokenizer
 from ..lists.forks import in_forks
 from ..lists.joining import TokenNumbers, plain_tokens
-from ..lists.nbest import NBest, strings
+from ..lists.nbest import NBest, strings, take_strings
 from ..lists.pieces import MARKS, has_marks, scheme_of, scheme_of_lines
 from ..lists.quality import join_qualities
 from ..lists.store import MAGIC, PART_NAME, ends_of, parts_of, read_store, write_store
@@ -89,11 +89,11 @@ class Lines(NamedTuple):
         source = _lines(corpus.source, corpus.first) if corpus.source else None
         return cls(source, [_lines(path, corpus.first) for path in expand(corpus.refs)])
 
-    def attached(self, nbest: NBest, name: str, *, start: int = 0, end: int | None = None, threads: int = 1) -> NBest:
+    def aligned(self, nbest: NBest, name: str, *, start: int = 0, end: int | None = None) -> NBest:
         """Return a list with its lines; it is the sentences from ``start`` to the one before ``end``, or to the last line."""
         source, refs = self.source and self.source[start:end], [file[start:end] for file in self.refs]
         moved = replace(nbest, ids=nbest.ids - start) if start else nbest
-        out = attach(moved, source=source, refs=refs, name=name, threads=threads)
+        out = aligned(moved, source=source, refs=refs, name=name)
         return replace(out, ids=out.ids + start) if start else out
 
 
@@ -138,8 +138,14 @@ def _finished(corpus: Corpus, lines: Lines, nbest: NBest, options: ReadOptions, 
     first, last = int(nbest.ids[0]), int(nbest.ids[-1])
     is_inside = is_part and first <= last < min(map(len, filter(None, (lines.source, *lines.refs))), default=0)
     own = {"start": first, "end": last + 1} if is_inside else {}
-    nbest = lines.attached(nbest, name, **own, threads=options.threads)
-    warn_of_references(nbest, options.warn)
+    nbest = lines.aligned(nbest, name, **own)
+    said = list[str]()
+    jobs: list[Callable[[], Any]] = [partial(warn_of_references, nbest, said.append)]
+    jobs += [partial(with_stats, nbest, threads=options.threads)] if lines.refs else []
+    _, *found = in_threads(lambda job: job(), jobs, options.threads)
+    nbest = found[0] if found else nbest
+    for line in said:
+        options.warn(line)
     names = set(nbest.global_names)
     if both := next((name for name in nbest.global_names if {f"{name}_0", f"{name}_1"} <= names), None):
         several = f"{both} has one value in some hypotheses, more in others ({both}_0, ...)"
@@ -233,7 +239,8 @@ def _line_up(told: Sequence[PartTold], lines: Lines, options: ReadOptions) -> No
             numbers = f"sentence {end}" if part.first == end + 1 else f"sentences {end} to {part.first - 1}"
             options.warn(f"warning: no file has {numbers}, before those of {part.name}; is one missing?")
         if part.first > end and (lines.source is not None or lines.refs):
-            own = lines.attached(read_store(part.file), part.name, start=end, end=part.last + 1, threads=options.threads)
+            own = lines.aligned(read_store(part.file), part.name, start=end, end=part.last + 1)
+            own = with_stats(own, threads=options.threads) if lines.refs else own
             write_store(own, anew := part.file.with_suffix(".new"))
             os.replace(anew, part.file)
         end, before = part.last + 1, part.name
@@ -419,7 +426,7 @@ def mismatches(nbest: NBest) -> Iterator[str]:
     n_files = int(min(counts, default=0))
     some = np.flatnonzero(np.diff(nbest.hyp_ptr))
     some = some[np.unique(np.linspace(0, len(some) - 1, min(len(some), MOST)).astype(np.int64))]
-    texts = [nbest.text[h].as_py() for h in nbest.hyp_ptr[some].tolist()]
+    texts = take_strings(nbest.text, nbest.hyp_ptr[some]).to_pylist()
     if len(texts) < FEW or 2 * len({*texts}) < len(texts):
         return
     near = {*some.tolist(), *(some - 1).tolist(), *(some + 1).tolist()}

@@ -555,7 +555,13 @@ def _unit_keys(units: Units) -> I64:
 
 
 def attach(nbest: NBest, *, source: Sequence[str] | None, refs: Sequence[Sequence[str]], name: str, threads: int = 1) -> NBest:
-    """Give a list its source sentences and references by id, and compute BLEU statistics.
+    """Give a list its source sentences and references, see ``aligned``, and compute BLEU statistics."""
+    out = aligned(nbest, source=source, refs=refs, name=name)
+    return with_stats(out, threads=threads) if refs else out
+
+
+def aligned(nbest: NBest, *, source: Sequence[str] | None, refs: Sequence[Sequence[str]], name: str) -> NBest:
+    """Give a list its source sentences and references by id.
 
     ``refs`` holds one sequence of lines per reference file. A sentence the list skips gets an empty list, so that line
     numbers stay those of the references; a list shorter or longer than the references is an error.
@@ -600,8 +606,7 @@ def attach(nbest: NBest, *, source: Sequence[str] | None, refs: Sequence[Sequenc
     if not refs:
         return out
     sentence_refs = [normal(file[s]) for s in range(n) for file in refs]
-    out = replace(out, ref_ptr=np.arange(n + 1, dtype=np.int64) * len(refs), refs=strings(sentence_refs))
-    return with_stats(out, threads=threads)
+    return replace(out, ref_ptr=np.arange(n + 1, dtype=np.int64) * len(refs), refs=strings(sentence_refs))
 
 
 def with_tokenizer(nbest: NBest, name: str, *, threads: int = 1) -> NBest:
