@@ -335,18 +335,8 @@ def rules(page: Page, table: PaperTable) -> Cells:
 
 
 KINDS: dict[str, Callable[[Page, PaperTable], Cells]] = {
-    "systems": systems,
-    "units": units,
-    "trees": trees,
-    "sizes": sizes,
-    "strategies": strategies,
-    "curves": curves,
-    "active": active,
-    "gains": gains,
-    "spreads": spreads,
-    "bitext": bitext,
-    "overlap": overlap,
-    "rules": rules,
+    kind.__name__: kind
+    for kind in (systems, units, trees, sizes, strategies, curves, active, gains, spreads, bitext, overlap, rules)
 }
 
 

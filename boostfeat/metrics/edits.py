@@ -65,9 +65,7 @@ def symbol_places(ref_ids, begin, m, n_types):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _fill_edits(  # type: ignore[no-untyped-def]
-    hyp_ptr, ptr, ids, ref_ptr, ref_sym_ptr, ref_ids, n_types, out
-):
+def _fill_edits(hyp_ptr, ptr, ids, ref_ptr, ref_sym_ptr, ref_ids, n_types, out):  # type: ignore[no-untyped-def]
     """IN Symbols; OUT out[H, 2]."""
     blocks = (longest_part(ref_sym_ptr) + 63) // 64
     plus, minus = np.empty(blocks, np.uint64), np.empty(blocks, np.uint64)

@@ -72,9 +72,7 @@ def _fill_forward(hyp, ref, first, last, low, high, stride, cells):  # type: ign
 
 
 @kernel
-def _align(  # type: ignore[no-untyped-def]
-    hyp, n, ref, m, low, high, stride, forward, align, hyp_wrong, ref_wrong
-):
+def _align(hyp, n, ref, m, low, high, stride, forward, align, hyp_wrong, ref_wrong):  # type: ignore[no-untyped-def]
     """OUT align[m]: the word of the hypothesis at or before each of the reference, or -1; wrong: edits.
 
     Of equally good paths, that which prefers a match or substitution to a deletion, and that to an insertion.

@@ -68,11 +68,6 @@ class UnitScorer:
         return slice(len(self.names), len(self.names) + len(self.weighed.tested if self.weighed else ()))
 
     @cached_property
-    def context_columns(self) -> list[tuple[int, int]]:
-        """(place among names, place in kernels) of the context features."""
-        return [(j, CONTEXT.index(name)) for j, name in enumerate(self.names) if name in CONTEXT]
-
-    @cached_property
     def weights(self) -> F64:
         """[C] of listed features and products; those of templates come in sums."""
         products = set(map(product_name, self.products))

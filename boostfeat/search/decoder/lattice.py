@@ -15,7 +15,7 @@ from .decoder_features import EXTRAS, UnitScorer
 from .search_ngrams import Ngrams
 from .search_templates import BACK, NEXT, PREV, Weighed, no_moves
 from .search_trees import INVERSE, LM, N_CONTEXT, ORIENTATION, PER_WORD, tree_scores
-from .system import PHRASE_PENALTY, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY, PhraseSystem
+from .system import CONTEXT, PHRASE_PENALTY, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY, PhraseSystem
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class Lattice:
         x = self.options.x[chosen]
         scores = self.options.score[chosen] + added + self.scorer.context_scores(context, x)
         x = np.ascontiguousarray(x[:, : len(self.scorer.names)])
-        for j, i in self.scorer.context_columns:
-            x[:, j] = context[:, i]
+        for name in set(CONTEXT).intersection(self.scorer.names):
+            x[:, self.scorer.column(name)] = context[:, CONTEXT.index(name)]
         return x, scores
 
     def derivation(self, chosen: I64, x: F64, scores: F64) -> Derivation:

@@ -20,28 +20,7 @@ import numpy as np
 from ...core.arrays import F64, I32, I64
 from ...core.kernels import kernel
 from ...features.language_model import Automaton, extend, extend_all
-from .search_trees import (
-    DISTORTION,
-    FAR,
-    FIRST,
-    FIXED,
-    FREE_A,
-    FREE_B,
-    INVERSE,
-    JUMP,
-    LAST,
-    LM,
-    N_CONTEXT,
-    N_QUANTILES,
-    ORIENTATION,
-    PER_WORD,
-    Trees,
-    context_number,
-    fill_slot,
-    find_slot,
-    new_cache,
-    number_with_lm,
-)
+from . import search_trees as terms
 from .setup import WINDOW
 
 GAP, BITS, STATE, START, END, FORWARD, LATE, COVERED, BACK, OPTION, NEXT, CHAIN, IS_LINKED = range(13)
@@ -98,7 +77,7 @@ class SearchTask(NamedTuple):
     start_state: int
     end_word: int
     weights: F64  # [23] of the context features
-    trees: Trees  # those that look at context
+    trees: terms.Trees  # those that look at context
     moves: Moves
     quantiles: F64  # [4] of the language-model score per word; empty where no template asks for it
     keeps_span: bool  # whether the last phrase's span matters to templates
@@ -131,22 +110,22 @@ def set_context(context, hyp, start, end, n, options):  # type: ignore[no-untype
     context[:] = 0.0
     if hyp[FORWARD] >= 0:
         context[3 + orientation] = options.ahead[hyp[FORWARD], orientation]
-    context[DISTORTION] = -abs(jump)
-    context[JUMP], context[JUMP + 1] = jump, np.log1p(abs(jump))
-    context[JUMP + 2], context[JUMP + 3] = max(-jump, 0), abs(jump) > FAR
-    context[ORIENTATION + move] = 1.0
-    context[FIRST], context[LAST] = hyp[COVERED] == 0, hyp[COVERED] + end - start == n
+    context[terms.DISTORTION] = -abs(jump)
+    context[terms.JUMP], context[terms.JUMP + 1] = jump, np.log1p(abs(jump))
+    context[terms.JUMP + 2], context[terms.JUMP + 3] = max(-jump, 0), abs(jump) > terms.FAR
+    context[terms.ORIENTATION + move] = 1.0
+    context[terms.FIRST], context[terms.LAST] = hyp[COVERED] == 0, hyp[COVERED] + end - start == n
     return orientation, move
 
 
 @kernel
 def set_lm(context, lm, n_words, quantiles):  # type: ignore[no-untyped-def]
     """OUT context: the language-model score of a phrase of so many words, and what templates make of it."""
-    context[LM] = lm
-    context[INVERSE] = 1.0 / n_words if n_words else 0.0
-    context[PER_WORD] = lm / n_words if n_words else 0.0
+    context[terms.LM] = lm
+    context[terms.INVERSE] = 1.0 / n_words if n_words else 0.0
+    context[terms.PER_WORD] = lm / n_words if n_words else 0.0
     for i in range(len(quantiles)):
-        context[PER_WORD + 1 + i] = context[PER_WORD] < quantiles[i]
+        context[terms.PER_WORD + 1 + i] = context[terms.PER_WORD] < quantiles[i]
 
 
 @kernel(inline="always")
@@ -368,8 +347,8 @@ def search(task):  # type: ignore[no-untyped-def]
     Distortion as in Moses: a phrase that leaves the first gap open must end near enough to come back.
     """
     n, limits = task.n, task.limits
-    space, cache = _start(n, task.start_state, task.future[0, n]), new_cache(task.trees)
-    context, key = np.zeros(N_CONTEXT), np.empty(N_KEYS, np.int64)
+    space, cache = _start(n, task.start_state, task.future[0, n]), terms.new_cache(task.trees)
+    context, key = np.zeros(terms.N_CONTEXT), np.empty(N_KEYS, np.int64)
     limit = limits.distortion if limits.distortion >= 0 else n
     for stack in range(n):
         members = _members(space, stack)
@@ -412,19 +391,19 @@ def _extend(task, space, cache, tail, first, last, context, key):  # type: ignor
         key[START] = -1  # nobody asks for it
     orientation, move = set_context(context, space.hyps[tail], start, end, task.n, options)
     so_far = space.scores[tail, SCORE] + _remaining(key[GAP], key[BITS], task.future, task.n)
-    before = weights[3 + orientation] * context[3 + orientation] + weights[DISTORTION] * context[DISTORTION]
+    before = weights[3 + orientation] * context[3 + orientation] + weights[terms.DISTORTION] * context[terms.DISTORTION]
     if task.keeps_span:
-        for c in range(JUMP, PER_WORD):
+        for c in range(terms.JUMP, terms.PER_WORD):
             before += weights[c] * context[c]
     for i in range(len(quantiles)):
-        most += max(weights[PER_WORD + 1 + i], 0.0)
+        most += max(weights[terms.PER_WORD + 1 + i], 0.0)
     late = row = np.int64(0)
     if has_moves:
         late = space.hyps[tail, LATE]
         row = moves.last[late]
         before += moves.ahead[late, move]
     place = 2 * is_last + is_first
-    number = context_number(task.trees, space.hyps[tail, FORWARD], int(context[JUMP]), place, orientation)
+    number = terms.context_number(task.trees, space.hyps[tail, FORWARD], int(context[terms.JUMP]), place, orientation)
     for o in range(first, last):
         context[orientation] = options.backward[o, orientation]
         edge = before + options.score[o] + weights[orientation] * context[orientation]
@@ -436,21 +415,21 @@ def _extend(task, space, cache, tail, first, last, context, key):  # type: ignor
                 edge += moves.final[o]
         if len(quantiles):
             set_lm(context, 0.0, options.word_ptr[o + 1] - options.word_ptr[o], quantiles)
-            per_word = weights[PER_WORD] * context[INVERSE]
-        if not has_trees and weights[LM] + per_word >= 0 and so_far + edge + most < space.bound[into]:
+            per_word = weights[terms.PER_WORD] * context[terms.INVERSE]
+        if not has_trees and weights[terms.LM] + per_word >= 0 and so_far + edge + most < space.bound[into]:
             continue
         lm, key[STATE] = phrase_lm(task.lm, space.hyps[tail, STATE], options, o, task.end_word if is_last else -1)
         set_lm(context, lm, options.word_ptr[o + 1] - options.word_ptr[o], quantiles)
         if has_trees:
-            known = number_with_lm(number, lm_cuts, word_cuts, lm, context[PER_WORD])
-            slot, is_there = find_slot(cache, known, o)
+            known = terms.number_with_lm(number, lm_cuts, word_cuts, lm, context[terms.PER_WORD])
+            slot, is_there = terms.find_slot(cache, known, o)
             if not is_there:
-                fill_slot(cache, slot, known, o, task.trees, context, options.x[o])
-            edge += cache[slot, FIXED]
-            rest = cache[slot, FREE_A] + cache[slot, FREE_B] * lm
-        edge += weights[LM] * lm
+                terms.fill_slot(cache, slot, known, o, task.trees, context, options.x[o])
+            edge += cache[slot, terms.FIXED]
+            rest = cache[slot, terms.FREE_A] + cache[slot, terms.FREE_B] * lm
+        edge += weights[terms.LM] * lm
         if len(quantiles):
-            for c in range(PER_WORD, PER_WORD + 1 + N_QUANTILES):
+            for c in range(terms.PER_WORD, terms.PER_WORD + 1 + terms.N_QUANTILES):
                 edge += weights[c] * context[c]
         if has_trees:
             edge += rest

@@ -42,7 +42,11 @@ class Searchable:
         """Why it cannot have a feature, or test it in a tree."""
         template = self.registry.get(self._template(name))
         if name in self._products:
-            beside = [f for f in self._products[name] if f in EDGE or (f in self._owner and not self._is_of_option(f))]
+            beside = [
+                f
+                for f in self._products[name]
+                if f in EDGE or (f in self._owner and not _is_option_level(self.registry.get(self._owner[f])))
+            ]
             return f"{beside[0]!r} depends on what stands beside a phrase" if beside else None
         if template is None or _is_option_level(template):
             return None
@@ -53,9 +57,6 @@ class Searchable:
         if template.name == "lm_per_word" and not name.startswith(PER_WORD):
             return f"{LM} is the only language model"
         return None
-
-    def _is_of_option(self, name: str) -> bool:
-        return _is_option_level(self.registry.get(self._owner[name]))
 
     def refuse(self, used: Iterable[str], tested: Mapping[str, str]) -> None:
         """Raise for a feature that search cannot have: one of ``used``, or one that a tree tests ({feature: tree})."""
@@ -68,7 +69,10 @@ class Searchable:
             if why := self.problem(name, in_tree=name in tested):
                 tree = f"tree {tested[name]!r}: " if name in tested else ""
                 owner = f" (template {self._template(name)!r})" if self._template(name) else ""
-                raise _refusal(f"{tree}the feature {name!r}{owner}", why)
+                raise InputError(
+                    f"{tree}the feature {name!r}{owner}: expected one that search can compute, found that {why}; decode without "
+                    "it and rerank the list with this model, or learn a model without it"
+                )
 
 
 def searchable(plan: FeaturePlan, registry: Mapping[str, Template], say: Callable[[str], None]) -> FeaturePlan:
@@ -93,10 +97,3 @@ def _needs(template: Template) -> str:
 
 def _is_option_level(template: Template | None) -> bool:
     return template is not None and (template.kind == "static" or is_placed(template))
-
-
-def _refusal(what: str, why: str) -> InputError:
-    return InputError(
-        f"{what}: expected one that search can compute, found that {why}; decode without it and rerank the list with this model, "
-        "or learn a model without it"
-    )

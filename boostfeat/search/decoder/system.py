@@ -15,6 +15,7 @@ from ...core.arrays import F64, I32, I64, offsets, segment_positions
 from ...core.errors import FormatError, clip
 from ...core.text import split_words
 from ...features.language_model import LanguageModel, isolated_scores
+from ...formats.fields import score_names
 from ...formats.moses.table_files import ALIGNMENT, N_REORDERING, SOURCE, TARGET, Entries, log_scores, read_entries
 from ...formats.moses.table_files import REORDERING as REORDERING_TABLE
 from ...lists.words import flags
@@ -33,12 +34,6 @@ PER_WORD = f"lm.word.{LM}"
 QUANTILES = ("q10", "q25", "q75", "q90")
 LM_WORD = (PER_WORD, *(f"{PER_WORD}<{q}" for q in QUANTILES))
 EDGE = (*CONTEXT, *MOVE, *ENDS, *LM_WORD)
-
-
-def base_names(n_scores: int, *, has_reordering: bool) -> tuple[str, ...]:
-    """Names in the order of Moses' n-best lists."""
-    translation = (TRANSLATION,) if n_scores == 1 else tuple(f"{TRANSLATION}_{i}" for i in range(n_scores))
-    return (*(REORDERING if has_reordering else ()), DISTORTION, LM, WORD_PENALTY, PHRASE_PENALTY, *translation)
 
 
 LINKS = r"^([0-9]+-[0-9]+([ \t]+[0-9]+-[0-9]+)*)?$"
@@ -185,7 +180,9 @@ class PhraseSystem:
     @property
     def names(self) -> tuple[str, ...]:
         """The features of Moses' n-best lists, in their order."""
-        return base_names(self.table.scores.shape[1], has_reordering=self.table.reordering is not None)
+        reordering = () if self.table.reordering is None else REORDERING
+        translation = score_names(TRANSLATION, self.table.scores.shape[1])
+        return (*reordering, DISTORTION, LM, WORD_PENALTY, PHRASE_PENALTY, *translation)
 
     @property
     def has_counts(self) -> bool:

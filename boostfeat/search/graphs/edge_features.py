@@ -136,12 +136,8 @@ class Neighbours:
         own, (start, end, n) = self._sum(at), at["span"]
         moves = tuple(self._sum({**at, "turn_after": move}) - own for move in TURNS)
         final = self._sum({**at, "is_last": True, "turn_after": turn(n - end, start - n - 1)}) - own
-        return start, end, tuple(at["target"][-self._n_words :]), moves, final
-
-    @cached_property
-    def _n_words(self) -> int:
-        """The number of the last unit's words that count."""
-        return 2 if any(entry.name == "cb" for entry in self.entries) else 1
+        n_words = 2 if any(entry.name == "cb" for entry in self.entries) else 1  # the last ones of a unit that count
+        return start, end, tuple(at["target"][-n_words:]), moves, final
 
     def _between(self, u: int, at: Place, key: LateKey, known: dict[tuple[object, ...], float]) -> float:
         """A(u, last) + B(last, u)."""

@@ -201,7 +201,9 @@ class GraphCorpus:
             self.known[key] = len(self.known)
         lines = [" ".join([self._graph(s).vocab[w] for w in tokens]) for s, tokens in new.values()]
         sents = np.array([s for s, _ in new.values()])
-        rows = all_rows(_as_lists(self.nbest, sents, lines), self.metric)
+        nb, hyp_ptr = self.nbest, offsets(np.bincount(sents, minlength=len(self.nbest)))
+        lists = NBest.bare(hyp_ptr, strings(lines), ids=nb.ids, source=nb.source, ref_ptr=nb.ref_ptr, refs=nb.refs)
+        rows = all_rows(with_stats(lists), self.metric)
         self.rows = np.concatenate([self.rows, on_grid(rows)])
 
     def _graph(self, s: int) -> Graph:
@@ -228,12 +230,6 @@ def _columns(graph: Graph, names: Sequence[str]) -> csr_matrix:
     at = {name: j for j, name in enumerate(graph.names)}
     none = csr_matrix((graph.n_edges, 1)).tocsc()
     return csr_matrix(hstack([matrix[:, [at[name]]] if name in at else none for name in names]))
-
-
-def _as_lists(nbest: NBest, sents: I64, lines: Sequence[str]) -> NBest:
-    """Strings as hypotheses of the sentences of a list, for its references."""
-    of_list = {"ids": nbest.ids, "source": nbest.source, "ref_ptr": nbest.ref_ptr, "refs": nbest.refs}
-    return with_stats(NBest.bare(offsets(np.bincount(sents, minlength=len(nbest))), strings(lines), **of_list))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -73,18 +73,10 @@ def _arc(line: str, where: str, n: int) -> Arc:
     start, end = int(first), int(last) + 1
     if end <= start:
         raise damaged(where, "a span covered=first-last", f"{start}-{end - 1}")
-    return Arc(
-        n,
-        int(hyp),
-        int(stack),
-        int(back),
-        None if recombined is None else int(recombined),
-        number(transition, where, "transition"),
-        (start, end),
-        _values(core, where),
-        {} if sparse in ("", " ") else named_values(sparse, where),
-        out,
-    )
+    same_as = None if recombined is None else int(recombined)
+    score, values = number(transition, where, "transition"), _values(core, where)
+    features = {} if sparse in ("", " ") else named_values(sparse, where)
+    return Arc(n, int(hyp), int(stack), int(back), same_as, score, (start, end), values, features, out)
 
 
 def _values(text: str, where: str) -> list[float]:

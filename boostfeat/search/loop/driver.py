@@ -123,9 +123,6 @@ class LoopFolder:
     def model(self, k: int) -> Model:
         return Model.load(self.iteration(k) / "model.json")
 
-    def has_model(self, k: int) -> bool:
-        return (self.iteration(k) / "model.json").exists()
-
     def list(self, k: int, name: str) -> NBest:
         return read_store(self.iteration(k) / f"{name}.nbest")
 
@@ -208,10 +205,8 @@ class Loop:
 
     def _check(self) -> None:
         """Raise now, and not after hours, for what cannot be learned or decoded."""
-        (
-            metric_of(self.options.gain),
-            metric_of(self.options.metric),
-        )  # fresh lists have texts and references, and no quality columns
+        for name in (self.options.gain, self.options.metric):
+            metric_of(name)  # fresh lists have texts and references, and no quality columns
         if self.options.pick == "select" and not self.corpora[1:]:
             raise InputError(
                 "--set pick=select: expected sentences to select by, found none; give --select-input and --select-ref"
@@ -238,7 +233,7 @@ class Loop:
         done = folder.state(k)
         place.mkdir(exist_ok=True)
         began = time.monotonic()
-        if not folder.has_model(k):
+        if not (place / "model.json").exists():
             self.learn(k).save(place / "model.json")
         seconds = {"learn": seconds_since(began)}
         model, began = folder.model(k), time.monotonic()
@@ -301,8 +296,8 @@ class Loop:
         dev, select, plan = self.accumulated["dev"], self.accumulated.get("select"), None
         tree_features: tuple[str, ...] = ()
         if self.features is not None:
-            how = {"seed": self.options.seed, "threads": self.threads}
-            dev, select, plan = self.features.lists(dev, select, before, **how)
+            dev, plan = self.features.plan(dev, before, seed=self.options.seed, threads=self.threads)
+            select = None if select is None else self.features.maker.apply(select, plan)
             tree_features = self.features.tree_features(dev, plan)
         task = LearningTask(
             iteration=k,

@@ -267,13 +267,6 @@ class LoopFeatures:
         gradient = partial(first_gradient, gain=self.gain, seed=seed, threads=threads)
         return self.maker.learn(dev, self.first, gradient_of=gradient)
 
-    def lists(
-        self, dev: NBest, select: NBest | None, before: Model, *, seed: int, threads: int
-    ) -> tuple[NBest, NBest | None, FeaturePlan]:
-        """Both lists with their features, and the plan."""
-        made, plan = self.plan(dev, before, seed=seed, threads=threads)
-        return made, None if select is None else self.maker.apply(select, plan), plan
-
     def tree_features(self, made: NBest, plan: FeaturePlan) -> tuple[str, ...]:
         """The dense features that trees may look at in search."""
         known = Searchable(plan, self.maker.registry)
