@@ -131,7 +131,7 @@ def decoded_comparison(o: CompareFlags, ini: str, options: CompareOptions) -> Re
     """Run loops of all systems with the decoder of the ini, or with a command, and compare what they decode."""
     texts = o.texts
     ref, select_ref, test_ref = map(_files, (texts.ref, texts.select_ref, texts.test_ref))
-    corpora, tests = text_sets(o, o.store, ref, o.select, select_ref, o.test, test_ref)
+    corpora, tests = text_sets(o, (o.store, ref), (o.select, select_ref), (o.test, test_ref))
     start = read_start(ini)
     if texts.decoder is not None:
         used: LoopDecoder = CommandDecoder(texts.decoder, texts.nbest, ini=ini)

@@ -95,8 +95,9 @@ def _parameter(o: Option) -> inspect.Parameter:
     """Return an option as a keyword of typer's; None where its flag is not used."""
     kind: Any = list[str] if o.is_repeatable else tuple[str, str] if o.kind.startswith("tuple[str, str]") else str
     kind = bool if "bool" in o.kind else kind
-    required = o.default is REQUIRED
-    how: dict[str, Any] = {"metavar": _metavar(o) or None, "help": help_text(o), "show_default": False}
+    required, default = o.default is REQUIRED, "" if isinstance(o.default, bool) else default_text(o)
+    value = f" [{default}]" if default else ""
+    how: dict[str, Any] = {"metavar": _metavar(o) or None, "help": titled(o) + value, "show_default": False}
     if o.is_argument:
         info: Any = typer.Argument(**how)
     else:
@@ -112,12 +113,6 @@ def _metavar(o: Option) -> str:
     if o.kind.startswith("tuple"):
         return "FILE FILE" if o.kind.startswith("tuple[str, str]") else "A,B,..."
     return "N" if "int" in o.kind else "X" if "float" in o.kind else "NAME"
-
-
-def help_text(o: Option) -> str:
-    """Return the help of a flag with the paper's symbol and its default."""
-    value = "" if isinstance(o.default, bool) else default_text(o)
-    return titled(o) + (f" [{value}]" if value else "")
 
 
 def _key(o: Option) -> str:
@@ -198,18 +193,13 @@ class _Command(TyperCommand):
         groups[FILES].sort(key=lambda row: row[0].startswith("-"))  # arguments first
         sections = [(heading, rows) for heading, rows in groups.items() if rows]
         if ctx.meta.get(__name__):
-            sections += setting_sections(self.options)
+            own = settings_of(self.options)
+            sections += [("Settings (--set NAME=VALUE)", describe(own))] if own else []
+            for method, options in options_by_method(self.options).items():
+                sections.append((f"Settings of {method} (--set NAME=VALUE)", describe(options)))
         for heading, rows in sections:
             with formatter.section(heading):
                 formatter.write_dl(rows, col_max=WIDEST)
-
-
-def setting_sections(cls: Any) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return (heading, [(name, help)]) of what --set takes: settings of the command, and all options of each method."""
-    sections = [("Settings (--set NAME=VALUE)", describe(settings_of(cls)))] if settings_of(cls) else []
-    for method, options in options_by_method(cls).items():
-        sections.append((f"Settings of {method} (--set NAME=VALUE)", describe(options)))
-    return sections
 
 
 def _long(parameter: Any) -> str:

@@ -123,7 +123,7 @@ def loop(o: LoopFlags) -> None:
       boostfeat loop dev.fi -r dev.en --ini moses.ini --decoder moses -o run
     """
     o.check_together()
-    corpora, tests = text_sets(o, o.source, o.ref, o.select_input, o.select_ref, o.test_input, o.test_ref)
+    corpora, tests = text_sets(o, (o.source, o.ref), (o.select_input, o.select_ref), (o.test_input, o.test_ref))
     start = decoders.read_start(o.init or o.ini or "")
     takes_ini = o.decoder == "moses" or (o.decoder and o.weights_format == "moses")
     if o.init and o.ini and takes_ini and (kept := decoders.kept_weights(start, o.ini)):
@@ -147,17 +147,16 @@ def loop(o: LoopFlags) -> None:
 
 def text_sets(
     o: Common,
-    source: str,
-    ref: Sequence[str],
-    select: str | None,
-    select_ref: Sequence[str],
-    tests: Sequence[str],
-    test_ref: Sequence[str],
+    dev: tuple[str, Sequence[str]],
+    select: tuple[str | None, Sequence[str]],
+    tests: tuple[Sequence[str], Sequence[str]],
 ) -> tuple[list[ParallelText], list[ParallelText]]:
-    """Return the sentences to learn from and to select by, and those of test sets; say which of them are the same."""
-    corpora, tested = [ParallelText.read("dev", source, ref)], _tests(tests, test_ref)
-    if select is not None:
-        corpora.append(ParallelText.read("select", select, select_ref))
+    """Return the sentences to learn from and to select by, and those of test sets, each given with its references; say which of
+    them are the same.
+    """
+    corpora, tested = [ParallelText.read("dev", *dev)], _tests(*tests)
+    if select[0] is not None:
+        corpora.append(ParallelText.read("select", select[0], select[1]))
     for two in shared_sentences({corpus.name: corpus.without_lists() for corpus in (*corpora, *tested)}):
         o.warn(str(two))
     return corpora, tested

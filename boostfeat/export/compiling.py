@@ -79,14 +79,10 @@ class UnitArrays:
         words = words_of(pa.concat_arrays([*more, units.src, units.tgt]))
         names = [name.encode("utf-8", "surrogatepass") for name in words.names.to_pylist()]
         links = list(map(cache(lambda align: sorted(checked_links(align))), units.align.to_pylist()))
-        return cls(
-            np.frombuffer(b"".join(names) + b"\0", np.uint8),
-            np.concatenate([[0], np.cumsum([len(name) for name in names])]).astype(np.int64),
-            words.ptr,
-            np.append(words.ids, 0),
-            offsets(np.array([len(own) for own in links], np.int64)),
-            np.array([place for own in links for link in own for place in link], np.int32),
-        )
+        at, link_ptr = (offsets(np.array([*map(len, parts)], np.int64)) for parts in (names, links))
+        places = np.array([place for own in links for link in own for place in link], np.int32)
+        texts = np.frombuffer(b"".join(names) + b"\0", np.uint8)
+        return cls(texts, at, words.ptr, np.append(words.ids, 0), link_ptr, places)
 
     @property
     def pointers(self) -> list[ctypes.c_void_p]:

@@ -47,11 +47,7 @@ def verify(model: Model, written: list[Path], context: Context) -> Check:
     return Inputs.of(model, context, "onnx").compare(context, score)
 
 
-def carries(model: Model, context: Context) -> str:
-    return Inputs.of(model, context, "onnx").describe()
-
-
-EXPORTER = Exporter(write, verify, carries)
+EXPORTER = Exporter(write, verify, lambda model, context: Inputs.of(model, context, "onnx").describe())
 
 
 def leaf_columns(tree: Tree, slopes: Sequence[str]) -> list[tuple[int, F64]]:

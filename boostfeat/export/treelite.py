@@ -47,11 +47,7 @@ def combined(out: F64, x: F64, note: Mapping[str, Any]) -> F64:
     return out[:, 0] + np.einsum("nk,nk->n", out[:, 1:], x[:, columns])
 
 
-def carries(model: Model, context: Context) -> str:
-    return Inputs.of(model, context, "treelite").describe()
-
-
-EXPORTER = Exporter(write, verify, carries)
+EXPORTER = Exporter(write, verify, lambda model, context: Inputs.of(model, context, "treelite").describe())
 
 
 def slope_features(model: Model, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -73,13 +73,8 @@ class HashTable:
             raise InputError(f"features {a!r} and {b!r}: expected names with different hashes, found one; rename one of them")
         bits = max(1, len(names).bit_length())
         first = np.searchsorted(keys >> np.uint64(64 - bits), np.arange((1 << bits) + 1, dtype=np.uint64)).astype(np.int64)
-        return cls(
-            bits,
-            first,
-            keys,
-            np.array([weights[names[k]] for k in order]),
-            np.array([slots.get(names[k], -1) for k in order], np.int64),
-        )
+        values, places = [weights[names[k]] for k in order], [slots.get(names[k], -1) for k in order]
+        return cls(bits, first, keys, np.array(values), np.array(places, np.int64))
 
 
 @cache

@@ -106,11 +106,6 @@ def is_htk_slf(head: str) -> bool:
     return re.search(r"^N=\d+\s+L=\d+\s*$", head, re.MULTILINE) is not None and re.search(r"^[IJ]=\d", head, re.M) is not None
 
 
-def is_fairseq(head: str) -> bool:
-    """A log may come first, of any length."""
-    return re.search(r"^[SH]-\d+\t", head, re.MULTILINE) is not None and "|||" not in head.split("\n", 1)[0]
-
-
 def is_marian(head: str) -> bool:
     """Whether half of the lines of a head, or more, look like Marian's, with ids or without."""
     lines = [line for line in head.split("\n") if line and not line.isspace()]
@@ -125,11 +120,6 @@ def _is_line_of_marian(line: str) -> bool:
     if parts[0].isascii() and parts[0].isdigit() and len(parts) >= 4:
         return any(_MARIAN.search(part) for part in parts[2:-1])
     return len(parts) >= 2 and any(part.startswith("WordScores=") for part in parts[1:])
-
-
-def _is_enriched(fields: list[str]) -> bool | None:
-    """A hypothesis without words has no blocks, and tells neither."""
-    return BLOCK.search(fields[1]) is not None if fields[1] else None
 
 
 def _is_cdec(fields: list[str]) -> bool | None:
@@ -181,10 +171,12 @@ SNIFFERS: dict[str, Callable[[str], bool]] = {
     "cdec-forest": lambda head: re.match(r'\s*\{\s*"(rules|features|is_sorted|edges|node)"\s*:', head) is not None,
     "moses-hypergraph": lambda head: re.match(r"# target \|\|\| features|\s*\d+ \d+\s*\n# *node ", head) is not None,
     "moses-osgx": lambda head: most_lines(head, lambda line: ARC.match(line) is not None),
-    "fairseq": is_fairseq,
+    # a log may come first, of any length
+    "fairseq": lambda head: re.search(r"^[SH]-\d+\t", head, re.MULTILINE) is not None and "|||" not in head.split("\n", 1)[0],
     "travatar": lambda head: most_fields(head, _is_travatar),
     "marian": is_marian,
-    "moses-enriched": lambda head: most_fields(head, _is_enriched),
+    # a hypothesis without words has no blocks, and tells neither
+    "moses-enriched": lambda head: most_fields(head, lambda fields: BLOCK.search(fields[1]) is not None if fields[1] else None),
     "joshua": lambda head: most_fields(head, _is_joshua),
     "cdec": lambda head: most_fields(head, _is_cdec),
     "phrasal": lambda head: most_fields(head, _is_phrasal),

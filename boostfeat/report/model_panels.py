@@ -132,19 +132,17 @@ def feature_panels(run: FinishedRun) -> list[dict[str, Any]]:
         features = [f for f in s.told["features"] if f["total_effect"] or f["weight"]]
         space = UnitSpace.of(s.nbest, s.model.level if s.nbest.n_occurrences else "global")
         responses = response_curves(s.model, space, [f["name"] for f in features[:CURVES]])
-        panels.append(
-            {
-                "system": s.name,
-                "features": [
-                    {"name": f["name"], "weight": f["weight"], "linear": f["effect"] or 0.0, "total": f["total_effect"]}
-                    for f in features[:TOP]
-                ],
-                "n_features": len(features),
-                "missing": s.model.missing_features(s.nbest),
-                "responses": responses,
-                "pairs": used_together(s.model),
-            }
-        )
+        panels.append({
+            "system": s.name,
+            "features": [
+                {"name": f["name"], "weight": f["weight"], "linear": f["effect"] or 0.0, "total": f["total_effect"]}
+                for f in features[:TOP]
+            ],
+            "n_features": len(features),
+            "missing": s.model.missing_features(s.nbest),
+            "responses": responses,
+            "pairs": used_together(s.model),
+        })  # fmt: skip
     return panels
 
 
@@ -177,17 +175,15 @@ def response_curves(model: Model, space: UnitSpace, names: list[str], *, seed: i
         linear, from_trees = response(values)
         mean_linear, mean_trees = (part.mean() for part in response(real))
         total = linear + from_trees
-        out.append(
-            {
-                "name": name,
-                "weight": weight,
-                "trees": len(trees),
-                "x": [float(f"{v:.6g}") for v in values],
-                "total": np.round(total - mean_linear - mean_trees, 5).tolist(),
-                "linear": np.round(linear - mean_linear, 5).tolist(),
-                "quantiles": [float(f"{v:.6g}") for v in np.unique(real)],
-            }
-        )
+        out.append({
+            "name": name,
+            "weight": weight,
+            "trees": len(trees),
+            "x": [float(f"{v:.6g}") for v in values],
+            "total": np.round(total - mean_linear - mean_trees, 5).tolist(),
+            "linear": np.round(linear - mean_linear, 5).tolist(),
+            "quantiles": [float(f"{v:.6g}") for v in np.unique(real)],
+        })  # fmt: skip
     return out
 
 

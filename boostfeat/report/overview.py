@@ -118,21 +118,19 @@ def duels(run: FinishedRun) -> list[dict[str, Any]]:
         mine, theirs = run.gains(a.chosen), run.gains(b.chosen)
         difference = mine - theirs
         wins, losses = int((difference > 1e-9).sum()), int((difference < -1e-9).sum())
-        out.append(
-            {
-                "a": a.name,
-                "b": b.name,
-                "x": rounded(theirs - base),
-                "y": rounded(mine - base),
-                "difference": rounded(difference),
-                "wins": wins,
-                "losses": losses,
-                "ties": len(difference) - wins - losses,
-                "same": int((a.chosen == b.chosen).sum()),
-                "mean": float(difference.mean()) if len(difference) else 0.0,
-                "p": randomisation_p(run, a.chosen, b.chosen),
-            }
-        )
+        out.append({
+            "a": a.name,
+            "b": b.name,
+            "x": rounded(theirs - base),
+            "y": rounded(mine - base),
+            "difference": rounded(difference),
+            "wins": wins,
+            "losses": losses,
+            "ties": len(difference) - wins - losses,
+            "same": int((a.chosen == b.chosen).sum()),
+            "mean": float(difference.mean()) if len(difference) else 0.0,
+            "p": randomisation_p(run, a.chosen, b.chosen),
+        })  # fmt: skip
     return out
 
 
@@ -254,19 +252,17 @@ def lengths(run: FinishedRun) -> dict[str, Any]:
         whole[8] = whole[10] = max(whole[9], 1.0)  # as long as the reference: no penalty, so BLEU is the precision alone
         precision = float(corpus_bleu(whole))
         shift = rows[:, HYP_SUM] - base
-        out.append(
-            {
-                "system": name,
-                "ratio": float(sums[8] / sums[9]) if sums[9] else None,
-                "precision": 100 * precision,
-                "bp": brevity_penalty(sums),
-                "strict_bp": brevity_penalty(sums, strict=True),
-                "shift": {int(k): int(n) for k, n in zip(*np.unique(np.clip(shift, -8, 8), return_counts=True), strict=True)},
-                "mean_shift": float(shift.mean()),
-                "shorter": float((shift < 0).mean()),
-                "longer": float((shift > 0).mean()),
-            }
-        )
+        out.append({
+            "system": name,
+            "ratio": float(sums[8] / sums[9]) if sums[9] else None,
+            "precision": 100 * precision,
+            "bp": brevity_penalty(sums),
+            "strict_bp": brevity_penalty(sums, strict=True),
+            "shift": {int(k): int(n) for k, n in zip(*np.unique(np.clip(shift, -8, 8), return_counts=True), strict=True)},
+            "mean_shift": float(shift.mean()),
+            "shorter": float((shift < 0).mean()),
+            "longer": float((shift > 0).mean()),
+        })  # fmt: skip
     sets = [{"system": s.name, **{w: s.row.score(w, "length_ratio") for w in SETS}} for s in run.systems]
     return {"systems": out, "sets": sets}
 

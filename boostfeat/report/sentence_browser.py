@@ -42,27 +42,25 @@ def sentences(run: FinishedRun) -> dict[str, Any]:
         first = hyps.start
         at = slice(int(part.unit_ptr[hyps.start]), int(part.unit_ptr[hyps.stop]))
         rows, row_of = unique_rows(np.hstack([linear[at], trees[at]]), part.unit_idx[at, None].astype(np.int64))
-        out.append(
-            {
-                "id": int(nb.ids[s]),
-                "source": nb.source[s].as_py(),
-                "refs": nb.refs.slice(nb.ref_ptr[s], nb.ref_ptr[s + 1] - nb.ref_ptr[s]).to_pylist(),
-                "size": int(nb.hyp_ptr[s + 1] - nb.hyp_ptr[s]),
-                "hyps": [
-                    {
-                        "text": part.text[h].as_py(),
-                        "gain": round(float(gains[h]), 1),
-                        "rank": int(ranks[h]),
-                        "units": _spans(part, h, row_of[part.unit_ptr[h] - at.start :]),
-                        "own": rounded(own[h], 4) if own[h].any() else [],
-                    }
-                    for h in hyps
-                ],
-                "units": [[*_phrases(part, int(k)), rounded(linear[k], 3), rounded(trees[k], 3)] for k in at.start + rows],
-                "why": why.get(s, []),
-                "chosen": [position[int(h)] - first if h >= 0 else -1 for h in choices[:, s]],
-            }
-        )
+        out.append({
+            "id": int(nb.ids[s]),
+            "source": nb.source[s].as_py(),
+            "refs": nb.refs.slice(nb.ref_ptr[s], nb.ref_ptr[s + 1] - nb.ref_ptr[s]).to_pylist(),
+            "size": int(nb.hyp_ptr[s + 1] - nb.hyp_ptr[s]),
+            "hyps": [
+                {
+                    "text": part.text[h].as_py(),
+                    "gain": round(float(gains[h]), 1),
+                    "rank": int(ranks[h]),
+                    "units": _spans(part, h, row_of[part.unit_ptr[h] - at.start :]),
+                    "own": rounded(own[h], 4) if own[h].any() else [],
+                }
+                for h in hyps
+            ],
+            "units": [[*_phrases(part, int(k)), rounded(linear[k], 3), rounded(trees[k], 3)] for k in at.start + rows],
+            "why": why.get(s, []),
+            "chosen": [position[int(h)] - first if h >= 0 else -1 for h in choices[:, s]],
+        })  # fmt: skip
     return {
         "systems": [s.name for s in run.systems],
         "scorers": [s.name for s in scorers],

@@ -178,15 +178,10 @@ def _with_edges(graph: Graph, old: I64, tails: I64, head_ptr: I64) -> Graph:
     def column(values: Array, other: float) -> Array:
         return np.where(is_end, np.array(other, values.dtype), values[own])
 
+    known = tails[tails >= 0].astype(np.int32)
     return replace(
         graph,
-        shape=Shape(
-            head_ptr=head_ptr,
-            tail_ptr=offsets(tails >= 0),
-            tails=tails[tails >= 0].astype(np.int32),
-            word_ptr=offsets(n_words),
-            words=words,
-        ),
+        shape=Shape(head_ptr=head_ptr, tail_ptr=offsets(tails >= 0), tails=known, word_ptr=offsets(n_words), words=words),
         goal=len(head_ptr) - 2,
         longest=graph.longest + 2,
         features=SparseRows(np.append(rows.ptr, rows.ptr[-1]), rows.idx, rows.val).take(old),

@@ -321,12 +321,5 @@ def kbest_record(graph: Graph, scores: F64, found: Derivations, *, sent: int, wh
 
 
 def _unit(graph: Graph, scores: F64, e: int, tgt: tuple[int, int]) -> UnitRecord:
-    src = (int(graph.src_start[e]), int(graph.src_end[e]))
-    return UnitRecord(
-        features=graph.edge_features(e),
-        src=src if src[0] >= 0 else None,
-        tgt=tgt,
-        src_text=graph.src[e] or None,
-        tgt_text=graph.tgt[e],
-        score=float(scores[e]),
-    )
+    src = (int(graph.src_start[e]), int(graph.src_end[e])) if graph.src_start[e] >= 0 else None
+    return UnitRecord(graph.edge_features(e), src, tgt, graph.src[e] or None, graph.tgt[e], score=float(scores[e]))
