@@ -186,7 +186,8 @@ def info(o: InfoFlags) -> None:
     result |= {**gains, "signature": signature, "features": features, "groups": [vars(g) for g in groups], "meta": nbest.meta}
     if nbest.quality.names:
         result["quality"] = dict(zip(nbest.quality.names, nbest.quality.lower, strict=True))
-        lines.append(["quality columns", quality_text(nbest)])
+        columns = (f"{name} (lower is better)" if low else name for name, low in result["quality"].items())
+        lines.append(["quality columns", ", ".join(columns)])
     if metric not in (None, "bleu"):
         result["metric"] = metric
     text = table(lines)
@@ -281,12 +282,6 @@ def join(o: JoinFlags) -> None:
     result = {"features": len(lists.global_names), "joined": joined, "quality": list(lists.quality.names)}
     what = f"{counted(lists.n_hyps, 'hypothesis')}, {counted(len(before), 'feature')} and {len(joined)} more"
     o.finish(what, o.output, hypotheses=lists.n_hyps, **result)
-
-
-def quality_text(nbest: NBest) -> str:
-    """Return the names of quality columns; those that are better when lower say so."""
-    columns = nbest.quality
-    return ", ".join(f"{name} (lower is better)" if low else name for name, low in zip(columns.names, columns.lower, strict=True))
 
 
 def group_table(groups: list[Any]) -> str:

@@ -21,7 +21,7 @@ from ..core.arrays import F64, I64, Array
 from ..core.errors import InputError, clip, counted
 from ..core.files import read_bytes
 from ..features import TEMPLATES, Resources
-from ..features.plan import Entry, FeaturePlan
+from ..features.plan import Entry, FeaturePlan, product_name
 from ..features.templates.helpers import UNKNOWN_CLUSTER
 from ..features.templates.place import FLOOR, frequent_sources
 from ..features.templates.word import is_foreign
@@ -111,7 +111,8 @@ class CSource:
         self._tables(entries)
         self._trees()
         self._decision()
-        products = [[*map(self.place.__getitem__, pair), self.place[f"{pair[0]}*{pair[1]}"]] for pair in self._products()]
+        pairs = [pair for pair in (plan and plan.products) or () if product_name(pair) in self.place]
+        products = [[*map(self.place.__getitem__, pair), self.place[product_name(pair)]] for pair in pairs]
         self._array("int", "product", [j for row in products for j in row], inner="[3]")
         named = {name for e in entries if by_name(e) for name in e.features or ()}  # their weights are in the hash table
         self._array("double", "weight", [0.0 if name in named else self.model.weights.get(name, 0.0) for name in self.place])
@@ -149,10 +150,6 @@ class CSource:
         if of_text:
             return f"templates see whole hypotheses: {', '.join(of_text)}"
         return "trees see whole hypotheses" if self.model.level == "global" and self.model.trees else ""
-
-    def _products(self) -> list[tuple[str, str]]:
-        pairs = (self.plan and self.plan.products) or ()
-        return [pair for pair in pairs if f"{pair[0]}*{pair[1]}" in self.place]
 
     def _array(self, kind: str, name: str, values: Iterable[Any], inner: str = "") -> None:
         """Add a constant array; an empty one has one number, since C knows no empty ones."""

@@ -6,7 +6,7 @@ What a decoder can carry follows from it: a phrase table holds static features o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +16,6 @@ from ..features.groups import DECODER
 from ..formats.fields import component
 from ..lists.nbest import NBest
 from ..model.model import Model
-from ..trees.tree import Tree
 from .phrase_pairs import template_kinds
 
 # Moses' features that are functions of the phrase pair, as its n-best lists name them: TranslationModel0_2, WordPenalty0.
@@ -83,12 +82,6 @@ def static_features(nbest: NBest) -> tuple[str, ...]:
     """The unit features, dense and sparse, that are known to be static: what ``induce --set static-only=yes`` may test."""
     kinds = Known(nbest).kinds((*nbest.unit_names, *nbest.sparse_names.to_pylist()))
     return tuple(name for name, kind in kinds.items() if kind == "static")
-
-
-def not_static(trees: Sequence[Tree], kinds: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return by tree the features it looks at that are not static; trees without any are left out."""
-    found = {tree.name: sorted(name for name in tree.features() if kinds[name] != "static") for tree in trees}
-    return {tree: names for tree, names in found.items() if names}
 
 
 def tested_features(model: Model) -> tuple[str, ...]:

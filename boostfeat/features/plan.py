@@ -163,15 +163,9 @@ class FeaturePlan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of a .plan.json."""
-        record = PlanRecord(
-            f"vocab/{VERSION}",
-            [_EntryRecord(e.name, dict(e.options), e.min_count, e.hash_bits, e.features or ()) for e in self.entries],
-            self.clusters or Clusters(),
-            self.products or (),
-            self.posterior,
-            dict(self.resources),
-            self.taught_by,
-        )
+        entries = [_EntryRecord(e.name, dict(e.options), e.min_count, e.hash_bits, e.features or ()) for e in self.entries]
+        clusters, products, digests = self.clusters or Clusters(), self.products or (), dict(self.resources)
+        record = PlanRecord(f"vocab/{VERSION}", entries, clusters, products, self.posterior, digests, self.taught_by)
         found: dict[str, Any] = decode_json(encode_json(record))  # lists for tuples
         return found
 

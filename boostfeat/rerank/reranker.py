@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -17,7 +17,6 @@ from ..core.arrays import F64
 from ..core.errors import InputError, clip, counted, unknown_name
 from ..features.feature_maker import FeatureMaker, has_features, plan_of
 from ..features.plan import FeaturePlan
-from ..features.registry import Template
 from ..features.resources import Clusters
 from ..lists.absent import WAYS, with_absent
 from ..lists.nbest import NBest
@@ -55,12 +54,6 @@ def plain_data(model: Model, plan: FeaturePlan | None) -> dict[str, Any]:
         "decision": {"scale": decision.scale, "length": decision.length and asdict(decision.length)},
         "chance": known and asdict(known),
     }
-
-
-def plain_templates(plan: FeaturePlan | None, registry: Mapping[str, Template]) -> list[PlainTemplate]:
-    """Return the templates of a plan, ready to be called."""
-    known = [(entry, registry[entry.name]) for entry in (plan.entries if plan else ())]
-    return [PlainTemplate(e.name, t.bound(e.options), t.arguments, t.reads, e.hash_bits) for e, t in known]
 
 
 @dataclass(frozen=True)
@@ -119,7 +112,9 @@ class Reranker:
         files = {"lexicon": shared.given("lexicon"), "language_model": shared.lm}
         data = plain_data(self.model, self._plan)
         data["signature"] = f"{self.name} {self.model.signature}".strip()
-        return PlainModel(data, plain_templates(self._plan, self.features.registry), files, self.missing)
+        known = [(entry, self.features.registry[entry.name]) for entry in (self._plan.entries if self._plan else ())]
+        templates = [PlainTemplate(e.name, t.bound(e.options), t.arguments, t.reads, e.hash_bits) for e, t in known]
+        return PlainModel(data, templates, files, self.missing)
 
     @cached_property
     def _reads_words(self) -> bool:

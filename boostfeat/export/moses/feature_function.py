@@ -24,19 +24,10 @@ from ...features.templates.place import FLOOR
 from ...formats.fields import component
 from ...model.model import Model
 from ...trees.tree import Tree
+from .. import unit_text
 from ..c import check_prefix, number
 from ..kinds import Known
 from ..target import filled
-from ..unit_text import (
-    CLASS_TEMPLATES,
-    CONTEXT_TEMPLATES,
-    PAIR_TEMPLATES,
-    TEXT,
-    HashTable,
-    c_text,
-    template_bits,
-    template_of,
-)
 
 # Known with the phrase pair, with its sentence, when a phrase is added, when the next is
 STATIC, PLACED, APPLIED, LATE = range(4)
@@ -47,7 +38,7 @@ _IN_PLACE = (
     ("F", LATE, "ori.>mono ori.>swap ori.>right ori.>left next.len.src next.len.tgt next.none"),
 )
 # Features by the number that the source knows them by: (operation, stage, number)
-KNOWN = {name: ("T", STATIC, k) for name, k in TEXT.items()}
+KNOWN = {name: ("T", STATIC, k) for name, k in unit_text.TEXT.items()}
 KNOWN |= {name: (op, stage, k) for op, stage, names in _IN_PLACE for k, name in enumerate(names.split())}
 TRANSLATED = {"m1.tgt": "model1", "m1.bitext": "model1_bitext"}  # features by Model 1, and the templates that hold their tables
 _PRODUCER = re.compile(r"[A-Za-z0-9.:+-][A-Za-z0-9.:+_-]*")
@@ -57,7 +48,7 @@ _NEIGHBOUR = {"prev.": ("M", APPLIED, "previous"), "next.": ("N", LATE, "followi
 
 def can_compute(name: str) -> bool:
     """Whether the source computes a sparse feature of this name itself."""
-    return template_of(name) in (*PAIR_TEMPLATES, *CONTEXT_TEMPLATES)
+    return unit_text.template_of(name) in (*unit_text.PAIR_TEMPLATES, *unit_text.CONTEXT_TEMPLATES)
 
 
 @dataclass
@@ -156,8 +147,8 @@ _BEYOND = {
 
 def sparse_stage(name: str) -> int:
     """When a sparse feature is known."""
-    template = template_of(name)
-    if template in PAIR_TEMPLATES:
+    template = unit_text.template_of(name)
+    if template in unit_text.PAIR_TEMPLATES:
         return STATIC
     if template in ("cx", "cc"):
         return PLACED
@@ -181,7 +172,7 @@ def model_text(
     tested = [name for name in inputs.at if can_compute(name)]
     sparse = {name: weights.get(name, 0.0) for name in sorted({*tested, *(name for name in weights if can_compute(name))})}
     hashed = {entry.name for entry in (known.plan.entries if known.plan else ()) if entry.hash_bits}
-    if found := next((name for name in sparse if template_of(name) in hashed), None):
+    if found := next((name for name in sparse if unit_text.template_of(name) in hashed), None):
         raise InputError(f"feature {found!r}: expected a name of words, found a hashed one; learn without --hash")
     lines = [
         "boostfeat moses 2",
@@ -195,7 +186,7 @@ def model_text(
         *(line for tree in trees for line in tree),
         f"weights {len(terms)}",
         *terms,
-        f"sparse {len(sparse)} {template_bits(sparse)}",
+        f"sparse {len(sparse)} {unit_text.template_bits(sparse)}",
         *_table_lines(sparse, inputs.at),
         *_class_lines(sparse, known),
         f"translations {len(inputs.tables)}",
@@ -207,7 +198,7 @@ def model_text(
 
 def _table_lines(numbers: Mapping[str, float], slots: Mapping[str, int] | None = None) -> Iterator[str]:
     """Numbers by name, with the places of inputs; names of one hash are refused."""
-    HashTable.of(numbers, {})
+    unit_text.HashTable.of(numbers, {})
     if bad := next((name for name in numbers if "\n" in name or "\r" in name), None):
         raise InputError(f"{bad!r}: expected a name on one line, found a line break; rename it")
     return (f"{float(value)!r} {(slots or {}).get(name, -1)} {name}" for name, value in numbers.items())
@@ -215,7 +206,7 @@ def _table_lines(numbers: Mapping[str, float], slots: Mapping[str, int] | None =
 
 def _class_lines(sparse: Mapping[str, float], known: Known) -> Iterator[str]:
     """The names of word classes, that of unknown words first, and the classes of words by number."""
-    classed = next((name for name in sparse if template_of(name) in CLASS_TEMPLATES), None)
+    classed = next((name for name in sparse if unit_text.template_of(name) in unit_text.CLASS_TEMPLATES), None)
     clusters = (known.plan and known.plan.clusters) or Clusters()
     if classed and not clusters.src and not clusters.tgt:
         raise InputError(f"feature {classed!r}: expected the word classes of the dev list, found none; give --plan")
@@ -259,7 +250,7 @@ def sources(prefix: str) -> dict[str, str]:
     return {
         f"{name}.h": filled("moses/moses_feature.h.in", {"NAME": name}, prefix),
         f"{name}.cpp": filled("moses/moses_feature.cpp.in", {"NAME": name}, prefix),
-        f"{prefix}.h": filled("moses/moses_model.h.in", {"UNIT_TEXT": c_text()}, prefix),
+        f"{prefix}.h": filled("moses/moses_model.h.in", {"UNIT_TEXT": unit_text.c_text()}, prefix),
     }
 
 

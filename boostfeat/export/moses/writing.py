@@ -29,7 +29,7 @@ from ...formats.moses.ini import MEMORY, Ini, weight_line, weight_lines
 from ...formats.moses.table_files import count_scores
 from ...model.model import Model, tree_scores
 from ..c import PREFIX
-from ..kinds import Known, not_static, tested_features
+from ..kinds import Known, tested_features
 from ..target import Context, filled
 from .feature_function import KNOWN, can_compute, class_name, function_weights, model_text, sources
 from .table_scores import BINARY, EntryFeatures, Scores, Value, augment_table, binary_table, make_binary
@@ -151,7 +151,7 @@ class MosesJob:
         if not self.context.options.phrase_table:
             return Parts(None, replace(model, weights=other))
         kinds = known.kinds([*tested_features(model), *other])
-        contextual = not_static(model.trees, kinds)
+        contextual = {tree.name for tree in model.trees if any(kinds[name] != "static" for name in tree.features())}
         moved = {name: weight for name, weight in other.items() if kinds[name] != "static"}
         table = replace(
             model,
