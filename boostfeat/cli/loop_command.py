@@ -66,9 +66,7 @@ class LoopFlags(ListFlags):
     templates: str | None = same(LearningFlags, "templates", without=())
     limits: LoopOptions = field(default_factory=LoopOptions)
     decoder: str | None = file(
-        "moses, or with {ini}, {model}, {weights}, {input}, {nbest}, {size}, {iteration}, {seed}",
-        "COMMAND",
-        group=DECODER,
+        "moses, or with {ini}, {model}, {weights}, {input}, {nbest}, {size}, {iteration}, {seed}", "COMMAND", group=DECODER
     )
     phrase_table: str | None = same(DecodeFlags, "phrase_table", group=DECODER, without=("graphs",))
     lm: str | None = same(DecodeFlags, "lm", group=DECODER, without=OTHERS)

@@ -213,9 +213,8 @@ def trees(page: Page, table: PaperTable) -> Cells:
     order, effects = _by_effect(model, nbest, UnitSpace.of(nbest, model.level))
     first = order[:TREES]
     lines = [" ".join(line.strip() for line in model.trees[k].rules().splitlines()) for k in first]
-    return ["tree", "effect", "rule"], [
-        [model.trees[k].name, number(effects[k], 4), line] for k, line in zip(first, lines, strict=True)
-    ]
+    rows = [[model.trees[k].name, number(effects[k], 4), line] for k, line in zip(first, lines, strict=True)]
+    return ["tree", "effect", "rule"], rows
 
 
 def _by_effect(model: Model, nbest: NBest, space: UnitSpace) -> tuple[list[int], list[float]]:

@@ -94,9 +94,8 @@ def _tested(systems: Sequence[System], rows: Rows, options: CompareOptions) -> d
     def p_against(other: str, name: str) -> float | None:
         if other not in rows.of or other == name:
             return None
-        return significance.approximate_randomisation(
-            *(rows.scored(rows.of[n][0])[metric] for n in (other, name)), metric=by, trials=trials
-        )
+        two = (rows.scored(rows.of[n][0])[metric] for n in (other, name))
+        return significance.approximate_randomisation(*two, metric=by, trials=trials)
 
     out = {}
     for name in sums:

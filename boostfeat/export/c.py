@@ -231,15 +231,14 @@ class CSource:
         self._table("weights", {n: w for n, w in used.items() if w or n in self.place}, self.place)
         for name, which in (*((name, "table") for name in TRANSLATED), ("morpheme_weight", "inverse")):
             rows = options.get(name, {}).get(which, {})
-            self._table(
-                f"{name}_{which}", {f"{given}\t{word}": float(p) for given, row in rows.items() for word, p in row.items()}
-            )
+            pairs = {f"{given}\t{word}": float(p) for given, row in rows.items() for word, p in row.items()}
+            self._table(f"{name}_{which}", pairs)
         self._table("expected_stems", options.get("expected_length", {}).get("of_stems", {}))
         counts = options.get("frequency", {}).get("frequencies", {})
         self._table("frequencies", {w: float(n) for w, n in counts.items()}, {w: rank for rank, w in enumerate(counts)})
-        pairs = options.get("cu", {}).get("pairs", [])
-        self._table("context_pairs", dict.fromkeys(pairs, 1.0))
-        self._table("context_words", dict.fromkeys(sorted(frequent_sources(frozenset(pairs))), 1.0))
+        frequent = options.get("cu", {}).get("pairs", [])
+        self._table("context_pairs", dict.fromkeys(frequent, 1.0))
+        self._table("context_words", dict.fromkeys(sorted(frequent_sources(frozenset(frequent))), 1.0))
         classes = (self.plan and self.plan.clusters) or None
         sides = {"src": classes.src if classes else {}, "tgt": classes.tgt if classes else {}}
         found = list(dict.fromkeys([UNKNOWN_CLUSTER, *(name for side in sides.values() for name in side.values())]))

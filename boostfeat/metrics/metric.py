@@ -416,7 +416,7 @@ def figure(metric: str, value: float | None, sign: str = "") -> str:
 def metric_of(name: str, lists: Lists | None = None) -> Metric:
     """The metric of this name: built in, a quality column of the lists, or a combination such as ``bleu-ter``."""
     columns = (
-        {c: Column(c, low) for c, low in zip(lists.quality.names, lists.quality.lower, strict=True)} if lists is not None else {}
+        {} if lists is None else {c: Column(c, low) for c, low in zip(lists.quality.names, lists.quality.lower, strict=True)}
     )
     known: dict[str, Metric] = {**METRICS, **columns}
     if name in known:

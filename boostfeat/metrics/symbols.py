@@ -50,11 +50,6 @@ class Symbols(NamedTuple):
 
 
 @kernel
-def _is_ascii_space(c):  # type: ignore[no-untyped-def]
-    return c == 32 or 9 <= c <= 13 or 28 <= c <= 31
-
-
-@kernel
 def _wide_space(c, d, e):  # type: ignore[no-untyped-def]
     """Bytes of the white space that three bytes begin with, 0 if there is none."""
     if c == 0xC2:
@@ -75,7 +70,7 @@ def space_width(text, i, end):  # type: ignore[no-untyped-def]
     """Bytes of the white space character at i, 0 if there is none: exactly what ``str.split`` splits on."""
     c = text[i]
     if c < 0xC2:
-        return np.int64(_is_ascii_space(c))
+        return np.int64(c == 32 or 9 <= c <= 13 or 28 <= c <= 31)
     return np.int64(_wide_space(c, text[i + 1] if i + 1 < end else 0, text[i + 2] if i + 2 < end else 0))
 
 

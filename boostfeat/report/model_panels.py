@@ -106,13 +106,10 @@ def _examples(
         keys = -np.log(counts[rows]) - rng.gumbel(size=len(rows))
     smallest = np.argpartition(keys, min(8 * N_EXAMPLES, len(rows) - 1))[: 8 * N_EXAMPLES]
     likely = rows[smallest[np.argsort(keys[smallest], kind="stable")]]
+    sides = (nbest.units.src, likely), (nbest.units.tgt, likely)
     if level == "global":
-        of = owners(nbest.hyp_ptr)[likely]
-        pairs = zip(take_strings(nbest.source, of).to_pylist(), take_strings(nbest.text, likely).to_pylist(), strict=True)
-    else:
-        pairs = zip(
-            take_strings(nbest.units.src, likely).to_pylist(), take_strings(nbest.units.tgt, likely).to_pylist(), strict=True
-        )
+        sides = (nbest.source, owners(nbest.hyp_ptr)[likely]), (nbest.text, likely)
+    pairs = zip(*(take_strings(texts, of).to_pylist() for texts, of in sides), strict=True)
     seen: dict[tuple[str, str], int] = {}
     for v, pair in zip(likely, pairs, strict=True):
         if len(seen) < N_EXAMPLES:

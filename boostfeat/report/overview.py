@@ -190,15 +190,13 @@ def buckets(run: FinishedRun) -> dict[str, Any]:
 
 
 def _bucketed(run: FinishedRun, systems: list[FinishedSystem], values: Array, starts: tuple[int, ...]) -> dict[str, Any]:
-    bucket = bucket_of(values, starts)
+    bucket, metric = bucket_of(values, starts), run.metric
     used = [k for k in range(len(starts)) if (bucket == k).any()]
     rows = []
 
     def scores(chosen: I64) -> F64:
-        own = run.scorer.rows(chosen, run.metric)
-        return np.array(
-            [run.metric.points * run.metric.sign * float(run.metric.score(own[bucket == k].sum(axis=0))) for k in used]
-        )
+        own = run.scorer.rows(chosen, metric)
+        return metric.points * metric.sign * np.array([float(metric.score(own[bucket == k].sum(axis=0))) for k in used])
 
     base = scores(run.decoder)
     for s in systems:

@@ -136,9 +136,8 @@ def _of_one(
     added = [[name, f"{part:+.4f}"] for name, part in features[:top]]
     if rest := features[top:]:
         added.append([f"{len(rest)} more", f"{sum(part for _, part in rest):+.4f}"])
-    return Explanation(
-        reasons, [*parts, ExplanationTable([*added, ["together", f"{difference:+.4f}"]], ["feature or tree", "adds"], (1,))]
-    )
+    added.append(["together", f"{difference:+.4f}"])
+    return Explanation(reasons, [*parts, ExplanationTable(added, ["feature or tree", "adds"], (1,))])
 
 
 def _cut(phrase: str | None) -> str:

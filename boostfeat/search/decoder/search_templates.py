@@ -134,9 +134,8 @@ class SearchTemplates:
 
     @cached_property
     def _table(self) -> Parts:
-        return {
-            part: SparseRows(np.append(0, rows.ptr), rows.idx, rows.val) for part, rows in self._parts(self._pairs[1:]).items()
-        }
+        found = self._parts(self._pairs[1:])
+        return {part: SparseRows(np.append(0, rows.ptr), rows.idx, rows.val) for part, rows in found.items()}
 
     def words(self, words: Sequence[str]) -> Parts:
         """Compute features of unknown words, which are translated as they are."""

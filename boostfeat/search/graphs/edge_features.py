@@ -24,7 +24,7 @@ from ...core.arrays import F64, I64, Array, offsets, segment_positions
 from ...core.errors import InputError
 from ...core.text import normal, split_words
 from ...export.phrase_pairs import as_list
-from ...features import TEMPLATES, Template, featurize
+from ...features import TEMPLATES, featurize
 from ...features.plan import Entry, FeaturePlan, full_name, product_name
 from ...features.registry import GIVEN
 from ...features.resources import Clusters
@@ -194,7 +194,7 @@ def _with_edges(graph: Graph, old: I64, tails: I64, head_ptr: I64) -> Graph:
     )
 
 
-def edge_plan(plan: FeaturePlan, features: Iterable[str], *, registry: Mapping[str, Template] = TEMPLATES) -> FeaturePlan:
+def edge_plan(plan: FeaturePlan, features: Iterable[str]) -> FeaturePlan:
     """The part of a frozen plan that makes these features; InputError where a template reads more than an edge holds."""
     wanted = set(features)
     products = tuple(pair for pair in plan.products or () if product_name(pair) in wanted)
@@ -204,8 +204,8 @@ def edge_plan(plan: FeaturePlan, features: Iterable[str], *, registry: Mapping[s
         used = tuple(name for name in entry.features or () if name in wanted)
         if not used:
             continue
-        if beyond := _beyond(entry.name, registry):
-            fit = [e.name for e in plan.entries if e.name in BETWEEN or not _beyond(e.name, registry)]
+        if beyond := _beyond(entry.name):
+            fit = [e.name for e in plan.entries if e.name in BETWEEN or not _beyond(e.name)]
             raise InputError(
                 f"feature {used[0]!r} (template {entry.name!r}) reads the {beyond[0]}: expected features that an edge of a graph "
                 f"has of itself; rerank a list with this model, or learn one with --templates {','.join(fit) or 'none'}"
@@ -214,9 +214,9 @@ def edge_plan(plan: FeaturePlan, features: Iterable[str], *, registry: Mapping[s
     return replace(plan, entries=tuple(entries), products=products, n_products=len(products))
 
 
-def _beyond(name: str, registry: Mapping[str, Template]) -> list[str]:
+def _beyond(name: str) -> list[str]:
     """Name what a template reads beyond an edge; graphs have no links between words."""
-    template = registry.get(name)
+    template = TEMPLATES.get(name)
     return [*template.state, *(what for what in template.reads if what in (*GIVEN, "alignment"))] if template else []
 
 

@@ -302,9 +302,8 @@ def kbest_record(graph: Graph, scores: F64, found: Derivations, *, sent: int, wh
     kept = graph.is_unit[found.edges]
     edges, start, end = found.edges[kept], found.tgt_start[kept], found.tgt_end[kept]
     # a rule with gaps is another unit for each length of what fills them
-    _, first, which = np.unique(
-        edges.astype(np.int64) * (graph.longest + 1) + (end - start), return_index=True, return_inverse=True
-    )
+    uses = edges.astype(np.int64) * (graph.longest + 1) + (end - start)
+    _, first, which = np.unique(uses, return_index=True, return_inverse=True)
     by_use = np.argsort(first)
     number = np.empty(len(first), np.int64)
     number[by_use] = np.arange(len(first))

@@ -157,15 +157,7 @@ def loop_task(system: System, run: int, folder: Folder, start: Path, decoding: D
 
 
 def loop_in_worker(
-    system: System,
-    run: int,
-    folder: Path,
-    start: Path,
-    d: Decoding,
-    options: CompareOptions,
-    threads: int,
-    *,
-    report: Report,
+    system: System, run: int, folder: Path, start: Path, d: Decoding, options: CompareOptions, threads: int, *, report: Report
 ) -> dict[str, Any]:
     """Run a loop; return its rows, the iteration that was picked, and the time it took."""
     learner, features = learner_of(system, d, options)

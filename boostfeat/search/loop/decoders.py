@@ -383,16 +383,11 @@ class GraphDecoder:
         return {"command": "graphs", "size": self.size, "names": self.names, "graphs": files}
 
     def decode(self, model: Model, corpus: ParallelText, place: DecodingPlace) -> NBest:
+        files = self.graphs[corpus.name]
         nbest = kbest_nbest(
-            self.graphs[corpus.name],
-            model,
-            size=self.size,
-            source=corpus.source,
-            names=self.names,
-            threads=place.threads,
-            report=place.tick,
+            files, model, size=self.size, source=corpus.source, names=self.names, threads=place.threads, report=place.tick
         )
-        return corpus.attached(nbest, self.graphs[corpus.name][0], threads=place.threads)
+        return corpus.attached(nbest, files[0], threads=place.threads)
 
 
 @dataclass(frozen=True)

@@ -92,15 +92,9 @@ def fresh_list(dev: NBest, model: Model, options: GraphOptions, *, threads: int 
     """The graphs' k-best under a model, with the features of the list and no others, so that the two can be merged."""
     plan = _plan(options)
     texts = dict(zip(dev.ids.tolist(), dev.source.to_pylist(), strict=True))
+    source = [texts.get(s, "") for s in range(max(texts) + 1)] if plan else None  # templates look at its words
     fresh = kbest_nbest(
-        options.paths,
-        model,
-        size=options.size,
-        names=options.names,
-        plan=plan,
-        source=[texts.get(s, "") for s in range(max(texts) + 1)] if plan else None,  # templates look at its words
-        whole=False,
-        threads=threads,
+        options.paths, model, size=options.size, names=options.names, plan=plan, source=source, whole=False, threads=threads
     )
     if not (has_graph := np.diff(fresh.hyp_ptr) > 0).all():
         fresh = fresh.take(has_graph)

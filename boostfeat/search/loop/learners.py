@@ -163,6 +163,7 @@ class TreeLearner:
             model.save(partial)
             task.tick(row["round"], self.options.rounds)
 
+        init = replace(start, weights={n: w for n, w in start.weights.items() if n in known}, plan=None) if start.trees else None
         model = induce(
             task.dev,
             task.select,
@@ -170,9 +171,7 @@ class TreeLearner:
             templates="none",  # the decoder computes them
             seed=task.seed,
             threads=task.threads,
-            init=replace(start, weights={n: w for n, w in start.weights.items() if n in known}, plan=None)
-            if start.trees
-            else None,
+            init=init,
             so_far=Model.load(partial) if partial.exists() else None,
             callback=keep,
         )
