@@ -102,8 +102,7 @@ def featurize(o: FeaturizeFlags) -> None:
     o.emit(result, group_table(groups))
     o.say(
         f"{nbest.n_units:,} -> {counted(out.n_units, 'distinct unit')}, {len(out.global_names)} dense and "
-        f"{len(out.sparse_names):,} "
-        f"sparse features -> {o.output} in {o.seconds:.1f} s" + (f"; learned: {plan}" if plan else "")
+        f"{len(out.sparse_names):,} sparse features -> {o.output} in {o.seconds:.1f} s" + (f"; learned: {plan}" if plan else "")
     )
 
 

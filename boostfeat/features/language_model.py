@@ -196,9 +196,8 @@ class LanguageModel:
         backoff[-1][:] = 0.0  # nothing is longer, whatever the file says
         for word in ("<s>", "</s>"):
             if word not in vocab:
-                raise FormatError(
-                    str(path), expected=f"a unigram {word}", found="none", fix="train the model on sentences with their ends"
-                )
+                fix = "train the model on sentences with their ends"
+                raise FormatError(str(path), expected=f"a unigram {word}", found="none", fix=fix)
         if "<unk>" not in vocab:
             vocab["<unk>"] = len(vocab)
             ngrams[0] = np.append(ngrams[0], [[vocab["<unk>"]]], axis=0)

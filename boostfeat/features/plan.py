@@ -150,11 +150,8 @@ class FeaturePlan:
                 entries[member] = replace(_entry(member, {}, common, registry, where), optional=True)
         for name, options in asked.templates.items():
             entries[name] = _entry(name, options, common, registry, where)
-        return cls(
-            tuple(entries.values()),
-            cluster_size=asked.clusters or max((N_CLASSES.get(name, 16) for name in entries), default=16),
-            n_products=products or parse_products(asked.products),
-        )
+        size = asked.clusters or max((N_CLASSES.get(name, 16) for name in entries), default=16)
+        return cls(tuple(entries.values()), cluster_size=size, n_products=products or parse_products(asked.products))
 
     # -- the file ----------------------------------------------------------------------------------------------------
 
@@ -260,12 +257,8 @@ def _entry(
     if "top" in own:
         _integer(own["top"], 1, f"{where}: {name}.top")
     merged = {**common, **options}
-    return Entry(
-        name,
-        own,
-        min_count=_integer(merged["min_count"], 1, f"{where}: min_count"),
-        hash_bits=_integer(merged["hash"], 0, f"{where}: hash"),
-    )
+    min_count = _integer(merged["min_count"], 1, f"{where}: min_count")
+    return Entry(name, own, min_count, hash_bits=_integer(merged["hash"], 0, f"{where}: hash"))
 
 
 def _integer(value: Any, least: int, where: str) -> int:
@@ -287,7 +280,6 @@ def _read_toml(path: str) -> TemplateTable:
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FormatError(
-            path, expected="TOML", found=str(error), fix='correct it; a file may be as short as: include = ["large"]'
-        ) from None
+        fix = 'correct it; a file may be as short as: include = ["large"]'
+        raise FormatError(path, expected="TOML", found=str(error), fix=fix) from None
     return typed(table, TemplateTable, path, fix=f"a file has {', '.join(TemplateTable.__struct_fields__)}")

@@ -63,12 +63,8 @@ def unpack(text: str, where: str) -> Plan:
         if not isinstance(plan, dict):
             raise ValueError(type(plan).__name__)
     except ValueError as error:
-        raise FormatError(
-            where,
-            expected="the plan of its features, as 'boostfeat induce --templates' writes it",
-            found=clip(str(error)),
-            fix="make the model again",
-        ) from None
+        expected = "the plan of its features, as 'boostfeat induce --templates' writes it"
+        raise FormatError(where, expected=expected, found=clip(str(error)), fix="make the model again") from None
     return plan
 
 

@@ -89,8 +89,5 @@ def augmented_weights(model: Model) -> dict[str, float]:
 def folded(weights: Mapping[str, float], model: Model) -> Model:
     """The model with the weights that a tuner found on the augmented list: those of trees go back to the trees."""
     names = {tree.name for tree in model.trees}
-    return replace(
-        model,
-        weights={name: w for name, w in weights.items() if name not in names},
-        trees=tuple(replace(tree, weight=float(weights.get(tree.name, 0.0))) for tree in model.trees),
-    )
+    trees = tuple(replace(tree, weight=float(weights.get(tree.name, 0.0))) for tree in model.trees)
+    return replace(model, weights={name: w for name, w in weights.items() if name not in names}, trees=trees)

@@ -73,12 +73,8 @@ class UnitSpace:
             raise InputError(f"tree features: expected features of the list, found {unknown[0]!r}; see 'boostfeat info'")
         dense = [j for j, name in enumerate(table.names) if name in wanted]
         sparse = [j for j, name in enumerate(table.sparse_names) if name in wanted]
-        return FeatureTable(
-            [table.names[j] for j in dense],
-            table.x[:, dense],
-            table.sparse[:, sparse] if sparse else None,
-            [table.sparse_names[j] for j in sparse],
-        )
+        names, sparse_names = [table.names[j] for j in dense], [table.sparse_names[j] for j in sparse]
+        return FeatureTable(names, table.x[:, dense], table.sparse[:, sparse] if sparse else None, sparse_names)
 
     def counts(self) -> F64:
         """c [V]: occurrences of each unit."""

@@ -29,13 +29,8 @@ def render(data: dict[str, Any]) -> str:
     import jinja2
     from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_resource),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    how: dict[str, Any] = {"autoescape": True, "undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    environment = jinja2.Environment(loader=jinja2.FunctionLoader(_resource), **how)
     environment.filters |= FILTERS
     script, plotly = _resource("report.js"), get_plotlyjs()
     policy = (

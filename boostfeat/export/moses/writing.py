@@ -153,14 +153,11 @@ class MosesJob:
         kinds = known.kinds([*tested_features(model), *other])
         contextual = {tree.name for tree in model.trees if any(kinds[name] != "static" for name in tree.features())}
         moved = {name: weight for name, weight in other.items() if kinds[name] != "static"}
-        table = replace(
-            model,
-            trees=tuple(tree for tree in model.trees if tree.name not in contextual),
-            weights={name: weight for name, weight in model.weights.items() if name not in moved},
-        )
+        inside, beside = (tuple(tree for tree in model.trees if (tree.name in contextual) == is_so) for is_so in (False, True))
+        kept = {name: weight for name, weight in model.weights.items() if name not in moved}
+        table, function = replace(model, trees=inside, weights=kept), replace(model, trees=beside, weights=moved)
         if not contextual and not moved:
             return Parts(table, None)
-        function = replace(model, trees=tuple(tree for tree in model.trees if tree.name in contextual), weights=moved)
         tested = (name for name in tested_features(function) if kinds[name] == "static" and known.is_made(name))
         inputs = tuple(name for name in tested if name not in KNOWN and not can_compute(name))
         is_empty = not table.trees and not inputs and len(moved) == len(other)

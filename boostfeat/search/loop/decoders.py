@@ -72,9 +72,8 @@ def _sparse_weights(ini: Ini) -> dict[str, float]:
     files = {at: ini.locate(ini.says(at)) for at in ini.section("weight-file")}
     for at, file in files.items():
         if not Path(file).exists():
-            raise FormatError(
-                ini.place(at), expected="a file of weights", found=f"none called {clip(file)}", fix="correct its path"
-            )
+            found, fix = f"none called {clip(file)}", "correct its path"
+            raise FormatError(ini.place(at), expected="a file of weights", found=found, fix=fix)
     return read_weights(files.values())
 
 

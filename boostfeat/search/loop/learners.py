@@ -204,11 +204,8 @@ def _shares(model: Model) -> dict[str, float]:
 
 def rescaled(model: Model, factor: float) -> Model:
     """The model with all scores multiplied by a factor: the same rankings, and for powers of two the same bits back."""
-    return replace(
-        model,
-        weights={name: w * factor for name, w in model.weights.items()},
-        trees=tuple(replace(tree, weight=tree.weight * factor) for tree in model.trees),
-    )
+    trees = tuple(replace(tree, weight=tree.weight * factor) for tree in model.trees)
+    return replace(model, weights={name: w * factor for name, w in model.weights.items()}, trees=trees)
 
 
 def scale_to(model: Model, like: Model) -> float:

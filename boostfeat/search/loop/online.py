@@ -113,11 +113,8 @@ class Fresh:
         """
         ids = self.ids if ids is None else ids
         model = self.model(w, ids)
-        part = ParallelText(
-            self.corpus.name,
-            tuple(self.corpus.source[s] for s in sentences),
-            tuple(tuple(lines[s] for s in sentences) for lines in self.corpus.refs),
-        )
+        source, *refs = (tuple(lines[s] for s in sentences) for lines in (self.corpus.source, *self.corpus.refs))
+        part = ParallelText(self.corpus.name, source, tuple(refs))
         nbest = part.attached(self.decoder.list(model, part.source, templates=self.templates), part.name)
         augmented = learnable(augment(self.featurized(nbest), model))
         columns = np.stack([augmented.global_column(name) for name in self.dense], axis=1)
