@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,7 +50,7 @@ class Part:
     def is_sparse(self) -> bool:
         return isinstance(self.values, SparseRows)
 
-    def without(self, names: set[str]) -> Part:
+    def without(self, names: frozenset[str]) -> Part:
         """The part without some dense columns."""
         if not names:
             return self
@@ -79,30 +80,28 @@ def _in_one(units: Sequence[I64], parts: Sequence[Part], n_units: int) -> Part:
 
 
 class Scratch:
-    """A file of arrays: ``later = put(column)``, and ``later()`` is the column again. Without a path, they stay in memory."""
+    """Files of arrays, one a process: ``later = put(column)``, and ``later()`` is the column again, for other processes too.
+
+    Without a path, columns stay in memory.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
-        self._file = open(path, "w+b") if path else None
-
-    def __enter__(self) -> Scratch:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        if self._file:
-            with contextlib.suppress(OSError):  # of a full disk: what was put aside is not needed any more
-                self._file.close()
+        self._path = path
 
     def put(self, column: Array) -> Callable[[], Array]:
-        if (file := self._file) is None:
-            return lambda: column
-        start = file.seek(0, 2)
-        np.save(file, column)
+        if self._path is None:
+            return partial(np.asarray, column)
+        name = f"{self._path}-{os.getpid()}"
+        with open(name, "ab") as file:
+            start = file.tell()
+            np.save(file, column)
+        return partial(_load, name, start)
 
-        def later() -> Array:
-            file.seek(start)
-            return np.asarray(np.load(file, allow_pickle=False))
 
-        return later
+def _load(name: str, start: int) -> Array:
+    with open(name, "rb") as file:
+        file.seek(start)
+        return np.asarray(np.load(file, allow_pickle=False))
 
 
 @dataclass(frozen=True)
@@ -121,19 +120,19 @@ class Met:
 
     def put_aside(self, scratch: Scratch) -> tuple[Callable[[], Counts], Callable[[], Met]]:
         """Return a function that gives the names again, and one that gives all but them."""
-        of, ptr, data = self.of, *string_buffers(self.names[0])
-        about = [scratch.put(column) for column in (self.names[1], ptr, data[: ptr[-1]])]
+        ptr, data = string_buffers(self.names[0])
+        about = [scratch.put(column) for column in (ptr, data[: ptr[-1]], self.names[1])]
         rows = [scratch.put(column) for column in (self.values.ptr, self.values.idx, self.values.val, self.row_of)]
+        return partial(_names, *about), partial(_met, self.of, *rows)
 
-        def names() -> Counts:
-            counts, ptr, data = (column() for column in about)
-            return string_column(ptr, data), counts
 
-        def met() -> Met:
-            *values, row_of = (column() for column in rows)
-            return Met(of, (strings([]), np.zeros(0, np.int64)), SparseRows(*values), row_of)
+def _names(ptr: Callable[[], Array], data: Callable[[], Array], counts: Callable[[], Array]) -> Counts:
+    return string_column(ptr(), data()), counts()
 
-        return names, met
+
+def _met(of: PartOf, *rows: Callable[[], Array]) -> Met:
+    *values, row_of = (column() for column in rows)
+    return Met(of, (strings([]), np.zeros(0, np.int64)), SparseRows(*values), row_of)
 
 
 def _words(values: F64 | SparseRows) -> tuple[F64, I64]:

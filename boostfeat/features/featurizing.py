@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow.compute as pc
@@ -160,8 +160,8 @@ def _write(path: str | Path, runs: Runs, plan: FeaturePlan, keep: Callable[[Feat
     """Write run after run, units numbered as in one list; return the plan with what was learned."""
     nbest = runs.nbest
     numbers = UnitNumbers(in_several_runs(nbest, runs.cuts))
-    with StoreWriter(path) as writer, Scratch(writer.folder / "met") as scratch:
-        plan, lists = _learn_and_compute(runs, plan, scratch)
+    with StoreWriter(path) as writer:
+        plan, lists = _learn_and_compute(runs, plan, Scratch(writer.folder / "met"))
         plan = _with_products(plan, plan.products or ())
         sparse_names, meta = None, {}
         for run, parts in lists:
@@ -186,7 +186,8 @@ def featurize_runs(nbest: NBest, plan: FeaturePlan, *, run: int | None = None, *
 
 def runs_of(nbest: NBest) -> Iterator[NBest]:
     """Yield a list in runs of sentences that memory is well used by."""
-    return (run.part for run in Runs(nbest, Computing(), _well_used(nbest)).each(""))
+    runs = Runs(nbest, Computing(), _well_used(nbest))
+    return (runs.at(r, "").part for r in range(len(runs.cuts)))
 
 
 def _well_used(nbest: NBest) -> int:
@@ -209,26 +210,25 @@ class Runs:
         self.cuts = [(a, min(a + n, len(nbest))) for a in range(0, max(1, len(nbest)), n)]
         self.whole = SentenceRun(nbest, ListView(nbest.without_references(), how.resources), None, present)
         self.is_one = len(self.cuts) == 1 and how.cluster is None
+        self._process = os.getpid()
 
-    def each(self, doing: str) -> Iterator[SentenceRun]:
-        """Yield one run after the other, and report what is being done."""
+    def at(self, r: int, doing: str) -> SentenceRun:
+        """Return a run, and report what is being done."""
         if self.is_one:
-            yield self.whole
-            return
-        for r, (first, last) in enumerate(self.cuts):
-            self._report(doing, r)
-            yield SentenceRun.of(self.nbest, (first, last), self._resources(first, last), first, present=self.present)
-        give_back()
+            return self.whole
+        self._report(doing, r)
+        first, last = self.cuts[r]
+        return SentenceRun.of(self.nbest, (first, last), self._resources(first, last), first, present=self.present)
 
     def on_each(self, task: Callable[[SentenceRun], T], doing: str) -> list[T]:
-        """Return results of a task for all runs, here or on workers."""
+        """Return results of a task for all runs, in forks or on workers."""
         if self.how.cluster is None:
-            return [task(run) for run in self.each(doing)]
+            return in_forks(lambda r: task(self.at(r, doing)), range(len(self.cuts)), self.how.threads)
         runs = [(first, last, self._resources(first, last)) for first, last in self.cuts]
         return self.how.cluster.on_runs(task, self.nbest, runs, partial(self._report, doing))
 
     def _report(self, doing: str, done: int) -> None:
-        if self.how.report:
+        if self.how.report and os.getpid() == self._process:
             self.how.report(doing, done, len(self.cuts))
 
     def _resources(self, first: int, last: int) -> Resources:
@@ -256,7 +256,7 @@ def _learn_and_compute(
         plan, parts = _compute_at_once(runs, plan, columns)
         return plan, iter([(runs.whole, parts)])
     plan = _learn_names(runs, plan, columns)
-    every = enumerate(runs.each("writing"))
+    every = ((r, runs.at(r, "writing")) for r in range(len(runs.cuts)))
     return plan, ((run, [columns.part(r, run, entry) for entry in plan.entries]) for r, run in every)
 
 
@@ -342,11 +342,18 @@ def _learn_names(runs: Runs, plan: FeaturePlan, columns: _TemplateColumns) -> Fe
             return {entry.name: run.compute(template, entry, crossing) for template, entry, crossing in work}
 
         columns.computed = runs.on_each(compute, "computing")
-    for r, run in enumerate(runs.each("naming")):
-        if not any(map(columns.asks, plan.entries)):
-            break
-        for entry in filter(columns.asks, plan.entries):
-            columns.look(r, run, entry)
+
+    def look(r: int) -> list[tuple[str, _Seen]]:
+        run = runs.at(r, "naming")
+        return [(entry.name, columns.look(r, run, entry)) for entry in plan.entries if columns.asks(entry)]
+
+    first, *others = range(len(runs.cuts))
+    for some in ([first], others):  # what the first one tells need not be asked again
+        every = in_forks(look, some if any(map(columns.asks, plan.entries)) else (), 1 if runs.how.cluster else runs.how.threads)
+        for r, seen in zip(some, every, strict=False):
+            for name, found in seen:
+                columns.note(r, name, found)
+    give_back()
     return replace(plan, entries=tuple(map(columns.named, plan.entries)))
 
 
@@ -364,7 +371,7 @@ def _compute_at_once(runs: Runs, plan: FeaturePlan, columns: _TemplateColumns) -
             if report and os.getpid() == here:
                 report(entry.name, entries.index(entry), len(entries))
             if columns.asks(entry):
-                columns.look(0, run, entry)
+                columns.note(0, entry.name, columns.look(0, run, entry))
             named = columns.named(entry)
             out.append((named, columns.part(0, run, named)))
         run.forget(rows_of(columns.registry[group[0].name]))
@@ -376,6 +383,15 @@ def _compute_at_once(runs: Runs, plan: FeaturePlan, columns: _TemplateColumns) -
     return replace(plan, entries=named), list(parts)
 
 
+class _Seen(NamedTuple):
+    """Findings on a run: the features of a template, unless they are to be computed again, and their names."""
+
+    again: Callable[[], Met | Part] | None = None
+    names: tuple[str, ...] | None = None  # of a dense template
+    same: frozenset[str] = frozenset()  # of these, features that the list has already
+    tally: Callable[[], Counts] | None = None  # names of a sparse one
+
+
 class _TemplateColumns:
     """The features that templates have, found out run by run; and what was computed meanwhile."""
 
@@ -384,7 +400,7 @@ class _TemplateColumns:
         self.theirs = set(runs.nbest.unit_names)
         self.dense: dict[str, tuple[str, ...]] = {}  # names of dense templates so far
         self.tallies: dict[str, list[Callable[[], Counts]]] = {}  # names of sparse ones, of each run
-        self.same: dict[str, set[str]] = {}  # of a template, features that the list has already
+        self.same: dict[str, frozenset[str]] = {}  # of a template, features that the list has already
         self.aside: dict[tuple[int, str], Callable[[], Met | Part]] = {}  # by run and template
         self.places: dict[tuple[int, str], I32] = {}  # of the names of a run among the features
         self.computed: list[dict[str, Part | Met | None]] = []  # of each run, by workers
@@ -402,18 +418,26 @@ class _TemplateColumns:
         known = self.dense.get(entry.name)
         return known is None or not self.registry[entry.name].is_ours or not self.theirs.isdisjoint(known)
 
-    def look(self, r: int, run: SentenceRun, entry: Entry) -> None:
+    def look(self, r: int, run: SentenceRun, entry: Entry) -> _Seen:
+        """Return what a run has of a template, for ``note``; a fork may look."""
         template, crossing = self.registry[entry.name], self.crossings.get(entry.name)
         found = self.computed[r].pop(entry.name) if self.computed else run.compute(template, entry, crossing)
         if isinstance(found, Part):
-            self.dense[entry.name] = ordered_union([self.dense.get(entry.name, ()), found.names])
-            same = _same_as_theirs(run.part, found)
-            self.same[entry.name] = self.same.get(entry.name, same) & same
-            if run.is_whole or self.computed:
-                self.aside[r, entry.name] = lambda: found
-        elif entry.features is None and found is not None:
-            tally, self.aside[r, entry.name] = found.put_aside(self.scratch)
-            self.tallies.setdefault(entry.name, []).append(tally)
+            stays = run.is_whole or bool(self.computed)
+            return _Seen((lambda: found) if stays else None, found.names, frozenset(_same_as_theirs(run.part, found)))
+        if entry.features is not None or found is None:
+            return _Seen()
+        tally, again = found.put_aside(self.scratch)
+        return _Seen(again, tally=tally)
+
+    def note(self, r: int, name: str, seen: _Seen) -> None:
+        if seen.again:
+            self.aside[r, name] = seen.again
+        if seen.tally:
+            self.tallies.setdefault(name, []).append(seen.tally)
+        elif seen.names is not None:
+            self.dense[name] = ordered_union([self.dense.get(name, ()), seen.names])
+            self.same[name] = self.same.get(name, seen.same) & seen.same
 
     def names_of(self, entry: Entry) -> tuple[str, ...]:
         """All dense names; of sparse ones, those that enough sentences have, in their order."""
@@ -447,7 +471,7 @@ class _TemplateColumns:
         if isinstance(found, Met):
             found = found.kept(entry.features or (), self.places.pop((r, entry.name)))
         assert found is not None  # its names are known
-        return found.without(self.same.get(entry.name, set()))
+        return found.without(self.same.get(entry.name, frozenset()))
 
 
 def _same_as_theirs(nbest: NBest, part: Part) -> set[str]:
