@@ -244,7 +244,8 @@ def _learn_and_compute(
     Every pass is over all runs. First templates count what they have to know before they compute anything. Then those whose names
     are to be learned compute all features that there are; sparse ones are put aside. At last all give the features of the plan.
     """
-    crossings, has_lines = runs.how.crossings, any(template.bitext_teaches for _, template in _untaught(runs.how, plan))
+    crossings, learners = runs.how.crossings, [template for _, template in _untaught(runs.how, plan)]
+    has_lines = any(template.bitext_teaches for template in (*learners, *map(runs.how.registry.__getitem__, crossings)))
     plan = _learn_options(runs, plan)
     if crossings or has_lines:
         lines = _given_pairs(runs.how) if has_lines else []
@@ -266,8 +267,10 @@ def _untaught(how: Computing, plan: FeaturePlan) -> list[tuple[Entry, Template]]
     return [(e, template) for e, template in templates if e.features is None and not template.is_taught(e.options)]
 
 
-def _crossings(nbest: NBest, plan: FeaturePlan, how: Computing, beside: Callable[[], Any]) -> dict[str, Crossing]:
-    """Return, by template, what blocks of the list are computed with where the list itself teaches from its references."""
+def _crossings(
+    nbest: NBest, plan: FeaturePlan, how: Computing, beside: Callable[[], Any]
+) -> tuple[list[Entry], dict[str, Crossing]]:
+    """Return the entries that the list's own references teach, and, by template, what its blocks are computed with."""
     crossed = [(e, template) for e, template in _untaught(how, plan) if template.crossed]
     blocks, block_of = _crossed_blocks(nbest) if crossed else [], np.zeros(len(nbest), np.int64)
     for b, (_, block) in enumerate(blocks):
@@ -277,8 +280,9 @@ def _crossings(nbest: NBest, plan: FeaturePlan, how: Computing, beside: Callable
     def taught_by(pairs: list[tuple[str, str]]) -> list[Entry]:
         return [_taught(template, e, pairs + given if template.bitext_teaches else pairs) for e, template in crossed]
 
-    taught = how.side_by_side(taught_by, [pairs_of(nbest, others) for others, _ in blocks], beside)
-    return {e.name: Crossing(block_of, [of_block[k] for of_block in taught]) for k, (e, _) in enumerate(crossed)}
+    lessons = [pairs_of(nbest), *(pairs_of(nbest, others) for others, _ in blocks)] if crossed else []
+    by_all, *by_others = how.side_by_side(taught_by, lessons, beside) or [[]]
+    return by_all, {e.name: Crossing(block_of, [taught[k] for taught in by_others]) for k, (e, _) in enumerate(crossed)}
 
 
 def _crossed_blocks(nbest: NBest) -> list[tuple[I64, I64]]:
@@ -315,9 +319,8 @@ def _learn_options(runs: Runs, plan: FeaturePlan) -> FeaturePlan:
     met = {e.name: of_runs for (e, _, _), of_runs in zip(counted, tallies, strict=True)}
     for entry, template in untaught:
         lesson: tuple[Any, ...] = (runs.whole.view.nbest, runs.how.resources)
-        if template.crossed or template.bitext_teaches:
-            own = pairs_of(runs.nbest) if template.crossed else []
-            lesson = (own + (_given_pairs(runs.how) if template.bitext_teaches else []),)
+        if template.bitext_teaches:
+            lesson = (_given_pairs(runs.how),)
         elif entry.name in met:
             lesson = (*lesson, _added_up(met.pop(entry.name)))
         plan = plan.with_entry(_taught(template, entry, *lesson))
@@ -378,7 +381,8 @@ def _compute_at_once(runs: Runs, plan: FeaturePlan, columns: _TemplateColumns) -
         give_back()
         return out
 
-    every = {entry.name: (entry, part) for out in in_forks(compute, [*groups.values()], runs.how.threads) for entry, part in out}
+    longest_first = sorted(groups.values(), key=lambda group: columns.registry[group[0].name].of == "unit")
+    every = {entry.name: (entry, part) for out in in_forks(compute, longest_first, runs.how.threads) for entry, part in out}
     named, parts = zip(*(every[entry.name] for entry in entries), strict=True) if entries else ((), ())
     return replace(plan, entries=named), list(parts)
 
@@ -521,7 +525,9 @@ def _prepared(nbest: NBest, plan: FeaturePlan, how: Computing) -> tuple[FeatureP
         if "clusters" in reads:
             plan = replace(plan, clusters=_clusters(nbest, plan, how))
 
-    crossings = _crossings(nbest, plan, replace(how, resources=resources), cluster)
+    taught, crossings = _crossings(nbest, plan, replace(how, resources=resources), cluster)
+    for entry in taught:
+        plan = plan.with_entry(entry)
     if "clusters" in reads:
         resources = replace(resources, clusters=plan.clusters or Clusters())
     if not plan.is_frozen:
