@@ -50,7 +50,7 @@ class Part:
     def is_sparse(self) -> bool:
         return isinstance(self.values, SparseRows)
 
-    def without(self, names: frozenset[str]) -> Part:
+    def without(self, names: set[str]) -> Part:
         """The part without some dense columns."""
         if not names:
             return self
@@ -79,19 +79,19 @@ def _in_one(units: Sequence[I64], parts: Sequence[Part], n_units: int) -> Part:
     return Part.made(first.of, first.names, values, row_of)
 
 
+@dataclass(frozen=True)
 class Scratch:
     """Files of arrays, one a process: ``later = put(column)``, and ``later()`` is the column again, for other processes too.
 
     Without a path, columns stay in memory.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path
+    path: Path | None = None
 
     def put(self, column: Array) -> Callable[[], Array]:
-        if self._path is None:
+        if self.path is None:
             return partial(np.asarray, column)
-        name = f"{self._path}-{os.getpid()}"
+        name = f"{self.path}-{os.getpid()}"
         with open(name, "ab") as file:
             start = file.tell()
             np.save(file, column)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow.compute as pc
@@ -45,6 +45,8 @@ CROSSED = 6  # blocks of sentences, of which five teach the sixth
 MOST_LINES = 50_000  # of a bitext that a plan remembers to know lists of them again, in 0.3 MB of a model
 RUN = 1 << 18  # occurrences of units in a run: more take more memory and no less time
 
+# of a run: a dense template's features, and which of them the list has already; the names of a sparse one, and all but them
+Seen = tuple[Any, Any] | None
 Report = Callable[[str, int, int], None]  # template or pass, done, of how many
 T = TypeVar("T")
 U = TypeVar("U")
@@ -346,7 +348,7 @@ def _learn_names(runs: Runs, plan: FeaturePlan, columns: _TemplateColumns) -> Fe
 
         columns.computed = runs.on_each(compute, "computing")
 
-    def look(r: int) -> list[tuple[str, _Seen]]:
+    def look(r: int) -> list[tuple[str, Seen]]:
         run = runs.at(r, "naming")
         return [(entry.name, columns.look(r, run, entry)) for entry in plan.entries if columns.asks(entry)]
 
@@ -387,24 +389,15 @@ def _compute_at_once(runs: Runs, plan: FeaturePlan, columns: _TemplateColumns) -
     return replace(plan, entries=named), list(parts)
 
 
-class _Seen(NamedTuple):
-    """Findings on a run: the features of a template, unless they are to be computed again, and their names."""
-
-    again: Callable[[], Met | Part] | None = None
-    names: tuple[str, ...] | None = None  # of a dense template
-    same: frozenset[str] = frozenset()  # of these, features that the list has already
-    tally: Callable[[], Counts] | None = None  # names of a sparse one
-
-
 class _TemplateColumns:
     """The features that templates have, found out run by run; and what was computed meanwhile."""
 
     def __init__(self, runs: Runs, scratch: Scratch, crossings: Mapping[str, Crossing]) -> None:
         self.registry, self.scratch, self.crossings = runs.how.registry, scratch, crossings
-        self.theirs = set(runs.nbest.unit_names)
+        self.theirs, self.stays = set(runs.nbest.unit_names), runs.is_one or runs.how.cluster is not None
         self.dense: dict[str, tuple[str, ...]] = {}  # names of dense templates so far
         self.tallies: dict[str, list[Callable[[], Counts]]] = {}  # names of sparse ones, of each run
-        self.same: dict[str, frozenset[str]] = {}  # of a template, features that the list has already
+        self.same: dict[str, set[str]] = {}  # of a template, features that the list has already
         self.aside: dict[tuple[int, str], Callable[[], Met | Part]] = {}  # by run and template
         self.places: dict[tuple[int, str], I32] = {}  # of the names of a run among the features
         self.computed: list[dict[str, Part | Met | None]] = []  # of each run, by workers
@@ -422,26 +415,23 @@ class _TemplateColumns:
         known = self.dense.get(entry.name)
         return known is None or not self.registry[entry.name].is_ours or not self.theirs.isdisjoint(known)
 
-    def look(self, r: int, run: SentenceRun, entry: Entry) -> _Seen:
+    def look(self, r: int, run: SentenceRun, entry: Entry) -> Seen:
         """Return what a run has of a template, for ``note``; a fork may look."""
         template, crossing = self.registry[entry.name], self.crossings.get(entry.name)
         found = self.computed[r].pop(entry.name) if self.computed else run.compute(template, entry, crossing)
         if isinstance(found, Part):
-            stays = run.is_whole or bool(self.computed)
-            return _Seen((lambda: found) if stays else None, found.names, frozenset(_same_as_theirs(run.part, found)))
-        if entry.features is not None or found is None:
-            return _Seen()
-        tally, again = found.put_aside(self.scratch)
-        return _Seen(again, tally=tally)
+            return found, _same_as_theirs(run.part, found)
+        return None if found is None or entry.features is not None else found.put_aside(self.scratch)
 
-    def note(self, r: int, name: str, seen: _Seen) -> None:
-        if seen.again:
-            self.aside[r, name] = seen.again
-        if seen.tally:
-            self.tallies.setdefault(name, []).append(seen.tally)
-        elif seen.names is not None:
-            self.dense[name] = ordered_union([self.dense.get(name, ()), seen.names])
-            self.same[name] = self.same.get(name, seen.same) & seen.same
+    def note(self, r: int, name: str, seen: Seen) -> None:
+        if seen and isinstance(found := seen[0], Part):
+            self.dense[name] = ordered_union([self.dense.get(name, ()), found.names])
+            self.same[name] = self.same.get(name, seen[1]) & seen[1]
+            if self.stays:
+                self.aside[r, name] = lambda: found
+        elif seen:
+            self.tallies.setdefault(name, []).append(seen[0])
+            self.aside[r, name] = seen[1]
 
     def names_of(self, entry: Entry) -> tuple[str, ...]:
         """All dense names; of sparse ones, those that enough sentences have, in their order."""
@@ -475,7 +465,7 @@ class _TemplateColumns:
         if isinstance(found, Met):
             found = found.kept(entry.features or (), self.places.pop((r, entry.name)))
         assert found is not None  # its names are known
-        return found.without(self.same.get(entry.name, frozenset()))
+        return found.without(self.same.get(entry.name, set()))
 
 
 def _same_as_theirs(nbest: NBest, part: Part) -> set[str]:

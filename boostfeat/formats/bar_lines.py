@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -104,14 +104,10 @@ class BarLines:
         """[n] of the bars, the first one from field k on; all lines but odd ones have it."""
         return self.first_bar[self.first + np.minimum(k, self.n_fields - 1)]
 
-    def ids(self) -> I64:
-        out = np.zeros(len(self), np.int64)
-        kernels.read_ids(self.buf, *self.field(0), out, self.odd)
-        return out
-
     def wanted(self, options: ReadOptions) -> tuple[BarLines, I64]:
         """Return the lines that a reader has to look at, and their sentences: odd ones, and the first hypotheses of each."""
-        sent = self.ids()
+        sent = np.zeros(len(self), np.int64)
+        kernels.read_ids(self.buf, *self.field(0), sent, self.odd)
         starts = np.flatnonzero(np.diff(sent, prepend=-1))
         rank = np.arange(len(sent)) - np.repeat(starts, np.diff(np.append(starts, len(sent))))
         wanted = self.odd | (rank < (len(sent) if options.size is None else options.size))
@@ -141,16 +137,13 @@ class BarLines:
         lengths = (parts[k].astype(np.int32) for k in (kernels.N_SRC, kernels.N_TGT))
         return UnitColumns._make([*columns, *lengths, units.score[:n], *features])
 
-    def features(self, at: Slices) -> NamedValues:
-        """The labelled features of slices."""
-        found, counts = kernels.room_for_features(self.room, self.block.end), np.empty(len(self), np.int64)
-        kernels.read_rows_of_features(self.buf, *at, found, counts, self.odd)
-        out = self.named(found, counts)
-        kernels.find_repeats(counts, out.idx, len(out.names), self.odd)
-        return out
+    def features(self, at: Slices, odd: Array) -> NamedValues:
+        """Return the labelled features of slices, of which some may turn out to be odd.
 
-    def named(self, found: kernels.LabelTable, counts: I64) -> NamedValues:
-        """Name the values that a kernel found: one for a label with a single value, else one for each value."""
+        A label with a single value is a name, else it has one for each value.
+        """
+        found, counts = kernels.room_for_features(self.room, self.block.end), np.empty(len(odd), np.int64)
+        kernels.read_rows_of_features(self.buf, *at, found, counts, odd)
         n, n_names = int(found.n[kernels.VALUES]), int(found.n[kernels.NAMES])
         slices = zip(*(column[: found.n[kernels.LABELS]].tolist() for column in (found.begin, found.end)), strict=True)
         labels = [self.buf[a:b].tobytes().decode("utf-8", "replace") for a, b in slices]
@@ -158,6 +151,7 @@ class BarLines:
         number: dict[str, int] = {}
         of_name = [number.setdefault(labels[k] if j < 0 else f"{labels[k]}_{j}", len(number)) for k, j in places]
         idx = found.idx[:n] if of_name == [*range(n_names)] else np.array(of_name, np.int32)[found.idx[:n]]
+        kernels.find_repeats(counts, idx, len(number), odd)
         return NamedValues(list(number), counts, idx, found.val[:n])
 
 
@@ -193,11 +187,11 @@ def source_tokens(sentences: Sequence[str] | None) -> kernels.SourceTokens:
 Columns = Callable[[BarLines, I64], HypColumns]  # of lines and their sentences
 
 
-def _columns_of_blocks(path: str | Path, options: ReadOptions, columns_of: Columns) -> Iterator[tuple[BarLines, HypColumns]]:
-    """Yield the wanted lines of each block and their columns, in order; those ahead are parsed in threads meanwhile.
-
-    Columns are good until the next ones are asked for.
-    """
+def read_bar_list(
+    path: str | Path, options: ReadOptions, columns_of: Columns, parse_line: Callable[[str, str], HypRecord]
+) -> NBest:
+    """Read a list by columns, blocks in threads ahead of their use; lines that are odd by ``parse_line`` (line, where)."""
+    builder, before = Builder(options), 0
     rooms: list[kernels.Room] = []  # whose columns have been used
 
     def parse(item: tuple[int, Block]) -> tuple[BarLines, HypColumns]:
@@ -205,20 +199,9 @@ def _columns_of_blocks(path: str | Path, options: ReadOptions, columns_of: Colum
         lines, sent = BarLines.of_block(str(path), item[1], is_first=item[0] == 0, room=room).wanted(options)
         return lines, columns_of(lines, sent)
 
-    before, blocks = 0, enumerate(read_blocks(path, BLOCK_BYTES, last_sentence))
+    blocks = enumerate(read_blocks(path, BLOCK_BYTES, last_sentence))
     for lines, columns in in_order(parse, blocks, threads=options.threads, ahead=1):
-        lines.before = before
-        yield lines, columns
-        before += lines.n_lines
-        rooms.append(lines.room)
-
-
-def read_bar_list(
-    path: str | Path, options: ReadOptions, columns_of: Columns, parse_line: Callable[[str, str], HypRecord]
-) -> NBest:
-    """Read a list by columns; lines that are odd by ``parse_line`` (line, where)."""
-    builder = Builder(options)
-    for lines, columns in _columns_of_blocks(path, options, columns_of):
+        lines.before, before = before, before + lines.n_lines
         base = builder.add_units(columns.units)
         for odd, after in pairwise([-1, *np.flatnonzero(lines.odd).tolist(), len(lines)]):
             beyond = np.flatnonzero(columns.sent[odd + 1 : after] >= (sys.maxsize if options.first is None else options.first))
@@ -229,6 +212,7 @@ def read_bar_list(
             text = lines.text(after) if after < len(lines) else ""
             if text.strip() and not builder.take([parse_line(text, lines.where(after))]):
                 return builder.finish()
+        rooms.append(lines.room)
     return builder.finish()
 
 
@@ -279,6 +263,6 @@ def read_labelled(path: str | Path, options: ReadOptions, *, layout: LineLayout)
 def _columns(lines: BarLines, sent: I64, layout: LineLayout) -> HypColumns:
     lines.odd |= (lines.n_fields < layout.least) | (lines.n_fields > (layout.most or lines.n_fields))
     text_ptr, text, _ = lines.words(lines.field(1))
-    features, score = lines.features(lines.field(layout.features)), lines.numbers(lines.field(layout.score))
+    features, score = lines.features(lines.field(layout.features), lines.odd), lines.numbers(lines.field(layout.score))
     none, no_units = np.zeros(0, np.int32), np.zeros(len(lines), np.int64)
     return HypColumns(sent, string_column(text_ptr, text), score, *features, no_units, none, none, none, UnitColumns.none())

@@ -140,10 +140,8 @@ def _finished(corpus: Corpus, lines: Lines, nbest: NBest, options: ReadOptions, 
     own = {"start": first, "end": last + 1} if is_inside else {}
     nbest = lines.aligned(nbest, name, **own)
     said = list[str]()
-    jobs: list[Callable[[], Any]] = [partial(warn_of_references, nbest, said.append)]
-    jobs += [partial(with_stats, nbest, threads=options.threads)] if lines.refs else []
-    _, *found = in_threads(lambda job: job(), jobs, options.threads)
-    nbest = found[0] if found else nbest
+    count = partial(with_stats, nbest, threads=options.threads) if lines.refs else partial(replace, nbest)
+    _, nbest = in_threads(lambda job: job(), [partial(warn_of_references, nbest, said.append), count], options.threads)
     for line in said:
         options.warn(line)
     names = set(nbest.global_names)

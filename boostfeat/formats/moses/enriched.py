@@ -55,10 +55,8 @@ def _features(lines: BarLines, of_units: I64, n_units: I64, unit_idx: I32) -> tu
     """Features of the units, and of the lines those that no unit carries; lines whose totals are not the units' sums are odd."""
     v, n = len(of_units[0]), len(lines)
     both = [np.append(own, totals) for own, totals in zip(of_units, lines.field(2), strict=True)]
-    found, counts, odd = kernels.room_for_features(lines.room, lines.block.end), np.empty(v + n, np.int64), np.zeros(v + n, bool)
-    kernels.read_rows_of_features(lines.buf, *both, found, counts, odd)
-    names, _, idx, val = lines.named(found, counts)
-    kernels.find_repeats(counts, idx, len(names), odd)
+    odd = np.zeros(v + n, bool)
+    names, counts, idx, val = lines.features((both[0], both[1]), odd)
     lines.odd |= odd[v:]
     ptr, kept = offsets(counts), np.ones(len(idx), bool)
     kernels.check_totals(ptr, idx, val, n_units, unit_idx, len(names), odd, kept, lines.odd)

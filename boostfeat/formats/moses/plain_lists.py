@@ -46,7 +46,7 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
 
 def _columns(lines: BarLines, sent: I64, source: SourceTokens) -> HypColumns:
     lines.odd |= (lines.n_fields < 3) | (lines.n_fields > 6) | (lines.bars[lines.first_bars(1)] < lines.field(1)[1])
-    features, score = lines.features(lines.field(2)), lines.numbers(lines.field(3))
+    features, score = lines.features(lines.field(2), lines.odd), lines.numbers(lines.field(3))
     text_ptr, text, n_words = lines.words(lines.field(1))
     segments, links = lines.field(4), lines.field(5)
     most = int(np.sum(segments[1] - segments[0])) // 3 + 1  # a segment is like 0=0
