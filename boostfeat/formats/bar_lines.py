@@ -104,10 +104,14 @@ class BarLines:
         """[n] of the bars, the first one from field k on; all lines but odd ones have it."""
         return self.first_bar[self.first + np.minimum(k, self.n_fields - 1)]
 
+    def ids(self) -> I64:
+        out = np.zeros(len(self), np.int64)
+        kernels.read_ids(self.buf, *self.field(0), out, self.odd)
+        return out
+
     def wanted(self, options: ReadOptions) -> tuple[BarLines, I64]:
         """Return the lines that a reader has to look at, and their sentences: odd ones, and the first hypotheses of each."""
-        sent = np.zeros(len(self), np.int64)
-        kernels.read_ids(self.buf, *self.field(0), sent, self.odd)
+        sent = self.ids()
         starts = np.flatnonzero(np.diff(sent, prepend=-1))
         rank = np.arange(len(sent)) - np.repeat(starts, np.diff(np.append(starts, len(sent))))
         wanted = self.odd | (rank < (len(sent) if options.size is None else options.size))
