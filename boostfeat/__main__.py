@@ -9,7 +9,6 @@ import sys
 from .core import processes
 
 OBJECTS = 20_000  # new ones after which Python looks for circles: while modules and models are read there are none
-FRAME = 1 << 15  # words of main's frame: with so large a first one, Python has all frames of a command in one piece of memory
 ADDRESS_SPACE = 1000  # MB: less, and OpenBLAS prints lines of its own, ends the program or asks for ever while it is loaded
 
 
@@ -49,9 +48,10 @@ def _ask_for_room() -> None:
         sys.exit(1)
 
 
-# Else a call in a loop that begins a new piece (16 KB) asks the system for it and gives it back each time: 14,000 times
-# while the modules of induce are imported, 0.18 of 0.83 s
-main.__code__ = main.__code__.replace(co_stacksize=FRAME)
+# With so large a first frame (in words) Python has all frames of a command in one piece of memory. Else a call in a loop that
+# begins a new piece (16 KB) asks the system for it and gives it back each time: 14,000 times while the modules of induce are
+# imported, 0.18 of 0.83 s
+main.__code__ = main.__code__.replace(co_stacksize=1 << 15)
 
 if __name__ == "__main__":
     main()

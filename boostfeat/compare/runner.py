@@ -355,15 +355,14 @@ def _check_together(paths: Mapping[str, str], *, allow_missing: bool, force: boo
 
 def note_same_models(folder: Folder, results: Results) -> None:
     """Give rows that are one run ``same_as``, the name of the first of them: two names do not make two results."""
-    seen = list[tuple[str, Any]]()
+    first: dict[str, str] = {}
     for row in results:
         if row["model"]:
             model = Model.load(folder.path / row["model"])
-            trees = [tree.to_json() for tree in model.trees]
-            own = row["method"] == "mbr", model.config.get(DECISION), trees and model.level, model.weights, trees
-            if same := next((name for name, other in seen if other == own), None):
-                row["same_as"] = same
-            seen.append((row["name"], own))
+            what = row["method"] == "mbr", model.config.get(DECISION), model.trees and model.level
+            key = repr((*what, model.weights, [tree.to_json() for tree in model.trees]))
+            if (other := first.setdefault(key, row["name"])) != row["name"]:
+                row["same_as"] = other
 
 
 def active_features(model: Model, nbest: NBest) -> dict[str, int]:

@@ -261,9 +261,7 @@ def fit_task(fit: Fit, lists: Mapping[str, str], lists_from: Mapping[str, Any], 
     key = key_of(made_from)
 
     def keep(result: Fitted, peak_mb: float) -> Fitted:
-        fitted = replace(result, peak_mb=round(peak_mb, 1))
-        kept.keep(made_from, fitted)
-        return fitted
+        return kept.keep(made_from, replace(result, peak_mb=round(peak_mb, 1)))
 
     cost = 4.0 if system.level else {"pro": 3.0, "mert": 2.0}.get(system.method, 0.5)  # what others wait for comes early
     return Task(key, fit_in_worker, (fit, dict(lists), options), cost, partial(kept.find, made_from), keep)
@@ -297,10 +295,11 @@ class KeptFits:
                 return fitted
         return None
 
-    def keep(self, made_from: Mapping[str, Any], fitted: Fitted) -> None:
+    def keep(self, made_from: Mapping[str, Any], fitted: Fitted) -> Fitted:
         parts = {"select": fitted.select, "seconds": fitted.seconds, "peak_mb": fitted.peak_mb, "model": fitted.model.to_json()}
         with open_output(self.folder / f"{key_of(made_from)}{SUFFIX}") as stream:
             stream.write(json.dumps({"made_from": made_from, **parts}, ensure_ascii=False).encode())
+        return fitted
 
 
 def _read_fit(path: Path, made_from: Mapping[str, Any]) -> Fitted | None:
@@ -337,8 +336,7 @@ def score_task(
 ) -> Task:
     """Return the task of the scores of a system's models on a list, as it was given and with the system's features."""
     cost = given["hypotheses"] * (10.0 if system.feature_set == INDUCED else 2.0 if system.method == "mbr" else 1.0)
-    args = system, given["path"], featurized, list(models), options
-    return Task(f"{system.name} on {which}", score_in_worker, args, cost)
+    return Task(f"{system.name} on {which}", score_in_worker, (system, given["path"], featurized, list(models), options), cost)
 
 
 def score_in_worker(

@@ -61,8 +61,8 @@ class _Log(EpochLog):
     """A log for which the workers choose from the tuning list; its metric is computed here."""
 
     def __init__(self, workers: Workers, dev: NBest, select: NBest | None, run: Run) -> None:
-        names = dev.feature_names
-        super().__init__(Features(names, np.zeros((0, len(dev.global_names))), SparseRows.empty(0)), dev, select, run)
+        none = Features(dev.feature_names, np.zeros((0, len(dev.global_names))), SparseRows.empty(0))
+        super().__init__(none, dev, select, replace(run, threads=1))  # workers are asked one thing at a time
         self.workers = workers
 
     def dev_score(self, w: F64) -> float:

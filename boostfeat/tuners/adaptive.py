@@ -270,6 +270,7 @@ class OnlineRanker(OnlineOptions):
             if not np.isfinite(weights.squares).all():  # the steps are 0 from here on, and nothing else would show it
                 raise InputError(f"epoch {epoch}: the gradients have blown up; rescale the features")
             log.record(epoch, weights.settled() / differences.unit, loss=loss / max(len(pairs), 1), pairs=len(pairs))
+        log.settle()
         if self.l1 > 0 and weights.t and log.best is not None and len(log.best) and not log.best.any():
             raise InputError(f"l1: expected a penalty that leaves some weights, found all weights 0 with {self.l1}; lower it")
         return log

@@ -9,6 +9,7 @@ import json
 import tomllib
 import warnings
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from math import inf
@@ -179,26 +180,41 @@ class EpochLog:
         self.pick = pick
         self.history: list[dict[str, Any]] = []
         self.best, self.best_gain, self.best_epoch = None, -inf, -1  # type: tuple[F64 | None, float, int]
+        self._beside, self._open = ThreadPoolExecutor(1), list[tuple[F64, Callable[[], dict[str, Any]]]]()
 
-    def record(self, epoch: int, w: F64, **more: Any) -> dict[str, Any]:
-        """Score the weights of an epoch (the ones that would be returned), keep them if they are the best so far."""
+    def record(self, epoch: int, w: F64, also: Callable[[], Mapping[str, Any]] = dict, /, **more: Any) -> None:
+        """Score the weights of an epoch (the ones that would be returned), keep them if they are the best so far.
+
+        That is done beside the next epoch, or at its end where there are no threads for it, as is what ``also`` adds to the row
+        of history.
+        """
         if not np.isfinite(w).all():
             raise InputError(f"epoch {epoch}: the weights have blown up; lower C or the learning rate, or rescale the features")
-        row: dict[str, Any] = {"epoch": epoch, "dev": self.dev_score(w), **more}
-        if self.select is not None:
-            scorer, features = self.select
-            known = set(features.names)
-            held_out = features.vector({n: v for n, v in self.features.named(w).items() if n in known})
-            row["select"] = self.score(scorer, features.scores(held_out))
-        sign = self.metric.sign
-        gain = {"select": sign * row.get("select", -inf), "train": sign * row["dev"], "last": epoch}[self.pick]
-        if self.best is None or gain > self.best_gain:
-            self.best, self.best_gain, self.best_epoch = w.copy(), gain, epoch
-        row["nonzero"] = int(np.count_nonzero(w))
-        self.history.append(row)
-        if self.run.callback:
-            self.run.callback(row)
-        return row
+        w = w.copy()
+
+        def scored() -> dict[str, Any]:
+            row: dict[str, Any] = {"epoch": epoch, "dev": self.dev_score(w), **also(), **more}
+            if self.select is not None:
+                scorer, features = self.select
+                weights = self.features.named(w)
+                row["select"] = self.score(scorer, features.scores(np.array([weights.get(n, 0.0) for n in features.names])))
+            return row
+
+        self.settle()
+        self._open.append((w, self._beside.submit(scored).result if self.run.threads > 1 else scored))
+
+    def settle(self) -> None:
+        """Keep the last epoch, once it is scored."""
+        for w, scored in self._open:
+            row, sign = scored(), self.metric.sign
+            gain = {"select": sign * row.get("select", -inf), "train": sign * row["dev"], "last": row["epoch"]}[self.pick]
+            if self.best is None or gain > self.best_gain:
+                self.best, self.best_gain, self.best_epoch = w, gain, row["epoch"]
+            row["nonzero"] = int(np.count_nonzero(w))
+            self.history.append(row)
+            if self.run.callback:
+                self.run.callback(row)
+        self._open.clear()
 
     def dev_score(self, w: F64) -> float:
         """The metric of the weights on the tuning list."""
@@ -210,6 +226,7 @@ class EpochLog:
 
     def model(self, tuner: Any, method: str) -> Model:
         """The model of the chosen epoch, with all it takes to make it again."""
+        self.settle()
         assert self.best is not None, "record() is called at least once"
         of_run = {name: getattr(self.run, name) for name in ("seed", "gain", "metric")}
         config = {"method": method, **asdict(tuner), **of_run, "pick": self.pick, "epoch": self.best_epoch}

@@ -45,8 +45,7 @@ class Kbmira(KbmiraOptions):
                 order = rng.permutation(order)
             steps = _epoch(x, order, self.c, self.decay, model_background, w, past, age, factor, background)
             age += steps
-            note = health(epoch, w, started=started, moves=steps)
-            log.record(epoch, w - past / (age + 1), moves=steps, **note)
+            log.record(epoch, w - past / (age + 1), moves=steps, **health(epoch, w, started=started, moves=steps))
         return log.model(self, "kbmira")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf, isinf
 from typing import Any, NamedTuple
 
@@ -167,9 +168,8 @@ def train(tuner: Any, limits: Limits, nbest: NBest, select: NBest | None, run: R
             mean += (epoch_mean - mean) / epoch
             kept = mean if tuner.average else w
             note = health(epoch, w, started=started, moves=moves)
-            best = best_choice(nbest, features.scores(kept))
-            ends = oracle_and_prediction(x, best, gains, choice, kept, x.rows[best[best >= 0]].sum(axis=0, dtype=np.float64))
-            log.record(epoch, kept, **summary(log, trace, ends), moves=moves, **note)
+            spread = trace.spread[~np.isnan(trace.spread)]
+            log.record(epoch, kept, partial(summary, log, x, gains, choice, kept.copy(), spread), moves=moves, **note)
             choice = choice._replace(scale=scale)
     return log.model(tuner, method)
 
@@ -190,28 +190,21 @@ def mix(w: F64, learned: list[tuple[int, F64, F64]]) -> tuple[int, F64, F64]:
     return sum(moves), w + sum(v - w for v in last) / len(last), w + sum(v - w for v in mean) / len(mean)
 
 
-def oracle_and_prediction(x: KernelLists, best: I64, gains: F64, choice: Choice, w: F64, sums: F64) -> tuple[I64, I64]:
-    """([S], [S]) y+ and y- of one weight vector for all sentences: a pass whose steps are 0.
-
-    IN best [S], the 1-best under w, and sums, the statistics of all of them: what gains are in the context of.
-    """
-    n = len(best)
-    trace = Trace(best=best.copy(), plus=np.full(n, -1), minus=np.full(n, -1), spread=np.full(n, np.nan))
-    still, factor = Limits(c=0.0, bound=inf, d=0.0, max_iter=0), np.ones(len(w))
-    learner_pass(x, np.arange(n), gains, choice, still, w.copy(), np.zeros(len(w)), factor, sums, trace)
-    return trace.plus, trace.minus
-
-
-def summary(log: EpochLog, trace: Trace, ends: tuple[I64, I64]) -> dict[str, float]:
+def summary(log: EpochLog, x: KernelLists, gains: F64, choice: Choice, w: F64, spread: F64) -> dict[str, float]:
     """The metric of oracles and predictions under the weights of the epoch's row, and the spread of its pass [EMR13 section 6].
 
+    They are y+ and y- of a pass whose steps are 0, with gains in the context of the best hypotheses under these weights.
     Deviation: [E12] draws those of the weights as they move. Here dev, oracle and prediction are of one weight vector, so that
     prediction-based updates (pb) have the model's best for prediction, as in its Figures 3 and 5.
     """
-    spread = trace.spread[~np.isnan(trace.spread)]
+    best, score = best_choice(log.nbest, log.features.scores(w)), partial(log.scorer.score, metric=log.run.metric)
+    n, sums = len(best), x.rows[best[best >= 0]].sum(axis=0, dtype=np.float64)
+    trace = Trace(best=best, plus=np.full(n, -1), minus=np.full(n, -1), spread=np.full(n, np.nan))
+    still, factor = Limits(c=0.0, bound=inf, d=0.0, max_iter=0), np.ones(len(w))
+    learner_pass(x, np.arange(n), gains, choice, still, w, np.zeros(len(w)), factor, sums, trace)
     return {
-        "oracle": log.scorer.score(ends[0], log.run.metric).score,
-        "prediction": log.scorer.score(ends[1], log.run.metric).score,
+        "oracle": score(trace.plus).score,
+        "prediction": score(trace.minus).score,
         "spread_mean": float(spread.mean()) if len(spread) else 0.0,
         "spread_sd": float(spread.std()) if len(spread) else 0.0,
     }
