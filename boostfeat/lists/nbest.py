@@ -608,17 +608,17 @@ class NBest(Frozen):
     def sentence_hashes(self) -> Array:
         """[S] hashes of all that a list has: the same wherever its sentences are, and whatever number its units have."""
         out, unit_ptr = np.repeat(SEEDS[:1], len(self)), self.unit_ptr[self.hyp_ptr]
-        own, of_sparse = columns(self), _sparse_hashes(self.extra_sparse, self.sparse_names, SEEDS[:1])
-        of_hyps = "text", "score", "stats", "extra", "notes.hyps", "quality.value", "quality.weight"
-        columns_of = (
-            (np.arange(len(self) + 1), (self.source, self.notes.sentences, np.diff(self.ref_ptr), np.diff(self.hyp_ptr))),
-            (self.ref_ptr, (self.refs,)),
-            (self.hyp_ptr, (*(own[name] for name in of_hyps), np.diff(self.unit_ptr), of_sparse)),
-            (unit_ptr, (self.src_start, self.tgt_start)),
-        )
-        for ptr, some in columns_of:
-            for column in some:
-                _add_column(ptr, column, out)
+        sizes = {
+            f"n_{name}": np.diff(ptr) for name, ptr in (("refs", self.ref_ptr), ("hyps", self.hyp_ptr), ("units", self.unit_ptr))
+        }
+        own = {**columns(self), **sizes, "sparse": _sparse_hashes(self.extra_sparse, self.sparse_names, SEEDS[:1])}
+        of_hyps = "text score stats n_units extra sparse quality.value quality.weight notes.hyps"
+        every = np.arange(len(self) + 1), self.ref_ptr, self.hyp_ptr, unit_ptr
+        for ptr, names in zip(
+            every, ("source n_refs n_hyps notes.sentences", "refs", of_hyps, "src_start tgt_start"), strict=True
+        ):
+            for name in names.split():
+                _add_column(ptr, own[name], out)
         _add_words(unit_ptr, self.unit_idx, self.unit_hashes() if self.n_units else _NO_TABLE, out)
         return out
 

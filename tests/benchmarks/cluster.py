@@ -97,17 +97,20 @@ def count(words: list[str]) -> None:
     from boostfeat.distributed.workers import Workers
 
     total, rounds, idle = [0, 0], [], [0.0]  # calls and bytes so far, and after each round
-    call, load, close = Workers._run, Workers.load, Workers.close
+    call, near, load, close = Workers._run, Workers.near, Workers.load, Workers.close
     resident: list[list[float]] = []  # MB of workers before they open their lists, and in the end
 
     def looked_at(self: Any) -> None:
         found = self.client.run(_resident_mb, workers=list(self.members))
         resident.append([found[address] for address in self.members])
 
-    def loaded(self: Any, *arguments: Any, **named: Any) -> None:
-        if not resident:
-            looked_at(self)
-        load(self, *arguments, **named)
+    def first_looked_at(method: Any) -> Any:
+        def asked(self: Any, *arguments: Any, **named: Any) -> Any:
+            if not resident:
+                looked_at(self)
+            return method(self, *arguments, **named)
+
+        return asked
 
     def closed(self: Any) -> None:
         looked_at(self)
@@ -128,7 +131,8 @@ def count(words: list[str]) -> None:
             idle[0] = (time.perf_counter() - started) / IDLE
         return answers
 
-    Workers._run, Workers.load, Workers.close = counted, loaded, closed  # type: ignore[method-assign]
+    Workers._run, Workers.close = counted, closed  # type: ignore[method-assign]
+    Workers.near, Workers.load = map(first_looked_at, (near, load))  # type: ignore[method-assign]
     sys.argv = ["boostfeat", *words]
     assert run() == 0
     n = max(1, len(rounds) - 1)

@@ -18,7 +18,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,7 @@ from boostfeat.core.text import Strings
 from boostfeat.lists.build import with_stats
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.nbest import NBest, SparseRows, Units, strings, take_strings
+from boostfeat.lists.precision import KEY, with_precision
 from boostfeat.lists.store import StoreWriter, read_store
 from boostfeat.metrics.bleu import sentence_bleu
 
@@ -322,9 +323,11 @@ class Generator:
 
 
 def generate(path: str | Path, sizes: Sizes, *, seed: int = 0) -> None:
+    precision: dict[str, str] = {}
     with StoreWriter(path) as writer:
         for part, unit_idx in Generator(sizes, seed=seed).parts():
-            writer.append(part, unit_idx)
+            precision = precision or with_precision(part).meta
+            writer.append(replace(part, meta={**part.meta, KEY: precision[KEY]}), unit_idx)
 
 
 def statistics(nbest: NBest) -> dict[str, float]:
