@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from mmap import mmap
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -24,6 +25,7 @@ from ...lists.nbest import NBest
 if TYPE_CHECKING:
     from ...model.model import Model
 
+POLL = 0.2  # seconds between looks at how far forks are
 FOLDS = 3  # fits of two thirds of the sentences each: with the last fit, about three times its time
 
 T = TypeVar("T")
@@ -100,24 +102,40 @@ class Trials:
         """
         if self.cluster is not None:
             return self.cluster.results(self, tasks, what, steps)
-        n, here = len(self), os.getpid()
-        threads = 1 if are_forked(n, self.threads) else self.threads
+        n, here, ended = len(self), os.getpid(), Event()
+        is_forked = are_forked(n, self.threads)
         done = np.frombuffer(mmap(-1, n * 8), np.int64)  # steps of each trial: forks write their own
+
+        def told() -> None:
+            if self.tell and steps:
+                self.tell(what, int(done.sum()), n * steps)
+
+        def watch() -> None:
+            while not ended.wait(POLL):
+                told()
 
         def run(k: int) -> T:
             def step() -> None:
                 done[k] += 1
-                if os.getpid() != here and os.getppid() != here:
+                if here not in (os.getpid(), os.getppid()):
                     raise RuntimeError("nobody waits for this fork any more")
-                if self.tell and os.getpid() == here:
-                    self.tell(what, int(done.sum()), n * steps)
+                if not is_forked:
+                    told()
 
-            result = tasks[k](self.trial(k, threads=threads, step=step))
+            result = tasks[k](self.trial(k, threads=1 if is_forked else self.threads, step=step))
             give_back()
             return result
 
-        with threadpool_limits(1, "blas"):  # fits set it too, and put back what they find
-            return in_forks(run, range(n), n if self.threads > 1 else 1, beside=beside)
+        watcher = Thread(target=watch, daemon=True)
+        if is_forked:
+            watcher.start()
+        try:
+            with threadpool_limits(1, "blas"):  # fits set it too, and put back what they find
+                return in_forks(run, range(n), n if self.threads > 1 else 1, beside=beside)
+        finally:
+            ended.set()
+            if is_forked:
+                watcher.join()
 
     @property
     def are_enough(self) -> bool:
