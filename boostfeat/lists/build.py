@@ -157,12 +157,12 @@ class Builder:
         self._last_indices = array("i")
         self._ids: list[int] = []
         self._hyp_counts: list[int] = []
-        self._text, self._score, self._extra = TextColumn(), Numbers("d"), GrowingRows()
-        self._unit_counts = Numbers("q")
-        self._unit_idx, self._src_start, self._tgt_start = Numbers("i"), Numbers("i"), Numbers("i")
+        self._text, self._score, self._extra = TextColumn(), NumberColumn("d"), GrowingRows()
+        self._unit_counts = NumberColumn("q")
+        self._unit_idx, self._src_start, self._tgt_start = NumberColumn("i"), NumberColumn("i"), NumberColumn("i")
         self._unit_text = TextColumn(), TextColumn(), TextColumn()
-        self._unit_len = Numbers("i"), Numbers("i")
-        self._unit_score, self._unit_rows = Numbers("d"), GrowingRows()
+        self._unit_len = NumberColumn("i"), NumberColumn("i")
+        self._unit_score, self._unit_rows = NumberColumn("d"), GrowingRows()
         self._source_words: list[str] = []  # of the open list
         self._known: dict[tuple[object, ...], int] = {}  # its units; equal ones of other lists are merged in the end
 
@@ -343,7 +343,7 @@ class Builder:
         return (units, unit_idx) if not n or is_regular(units.sparse) else _merged(units, unit_idx)
 
 
-class Numbers:
+class NumberColumn:
     """A column of numbers that grows at its end; ``few`` takes single ones.
 
     Large arrays of numpy cost fewer page faults than ``array``, and are copied while other threads run.
@@ -376,7 +376,7 @@ class TextColumn:
     """Texts as they come, one by one or many at a time."""
 
     def __init__(self) -> None:
-        self._sizes, self._bytes = Numbers("q"), Numbers("B")
+        self._sizes, self._bytes = NumberColumn("q"), NumberColumn("B")
 
     def append(self, text: str) -> None:
         data = text.encode()
@@ -421,7 +421,7 @@ class GrowingRows:
     """Rows of (name, value) as they come."""
 
     def __init__(self) -> None:
-        self._counts, self._idx, self._val = Numbers("q"), Numbers("i"), Numbers("d")
+        self._counts, self._idx, self._val = NumberColumn("q"), NumberColumn("i"), NumberColumn("d")
 
     def add(self, idx: array[int], values: Iterable[float]) -> None:
         self._counts.few.append(len(idx))
