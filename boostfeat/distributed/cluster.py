@@ -34,7 +34,7 @@ from ..trees.tree import Tree
 from ..tuners.linear import LinearProblem
 from .block_range import BlockRange
 from .cluster_grower import ClusterGrower, Grown
-from .worker_data import NearList, PartTold, Share, Source, StoreFile, WorkerData, opened, search
+from .worker_data import NearList, NearPart, Share, Source, StoreFile, WorkerData, opened, search
 from .workers import WorkerLostError, Workers, flat
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class ClusterFits:
         lists = dict[str, NearList]()
         for path in paths:
             files = parts_of(path) or [Path(path)]
-            told = self.workers.near(Source(tuple(StoreFile(os.path.abspath(f), 0, 0) for f in files)), PartTold.of)
+            told = self.workers.near(Source(tuple(StoreFile(os.path.abspath(f), 0, 0) for f in files)), NearPart.of)
             check_parts(files, [part.lists for part in told])
             nbest = NearList.of(told, self.workers.in_shares)
             if nbest is None or (options and not is_spread(options, nbest)):

@@ -140,8 +140,8 @@ class Source(NamedTuple):
             return task(learnable(lists.take(slice(first - start, last - start), all_units=True), self.left_out))
 
 
-class PartTold(NamedTuple):
-    """What a worker tells of a part: its sentences without their hypotheses, and what is summed up over these."""
+class NearPart(NamedTuple):
+    """A part as a worker tells of it: its sentences without their hypotheses, and what is summed up over these."""
 
     file: StoreFile
     lists: NBest
@@ -152,7 +152,7 @@ class PartTold(NamedTuple):
     hashes: Array
 
     @classmethod
-    def of(cls, path: str) -> PartTold:
+    def of(cls, path: str) -> NearPart:
         """Read a part on a worker."""
         size = os.path.getsize(path)
         part, none = StoreFile(path, size, 0).open(), np.zeros(0, np.int64)
@@ -166,11 +166,11 @@ class NearList(NBest):
     """A list whose hypotheses are near workers: here are its sentences and names, and what workers tell of the rest."""
 
     files: Source | None = None  # that have them
-    told: tuple[PartTold, ...] = ()
+    told: tuple[NearPart, ...] = ()
     ask: Callable[..., list[Any]] = list  # workers: results of a task for their sentences
 
     @classmethod
-    def of(cls, told: Sequence[PartTold], ask: Callable[..., list[Any]]) -> NearList | None:
+    def of(cls, told: Sequence[NearPart], ask: Callable[..., list[Any]]) -> NearList | None:
         """Return the list of these parts; None where they do not go together so, or say too little of themselves."""
         first, parts = told[0].lists, [part.lists for part in told]
         alike = {(nb.unit_names, nb.extra_names, nb.tokenizer, nb.quality.names) for nb in parts}
@@ -190,7 +190,7 @@ class NearList(NBest):
 
     @property
     def largest_values(self) -> tuple[tuple[Sequence[str], F64], ...]:
-        """Those of all parts."""
+        """Return the largest values of all parts."""
         largest = dict[str, float]()
         for names, sizes in (group for part in self.told for group in part.largest):
             largest |= {name: float(np.maximum(largest.get(name, 0.0), size)) for name, size in zip(names, sizes, strict=True)}
