@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
 from ..core.arrays import F64, Array
@@ -143,6 +144,8 @@ def induce_on(
         counts = counts_to_try(options.rounds)
         task = partial(fit_of_trial, options=options, seed=seed, init=init, counts=counts)
         tasks = [partial(task, near=near[k] if near else None) for k in range(len(trials))]
+        if engine is not None and options.rounds:
+            import_module("lightgbm")  # forks have it then, and do not import it each
         beside = partial(engine.first_weights, 1) if engine and init is None and so_far is None else None
         fits = trials.side_by_side(tasks, "number of trees", options.rounds + 1, beside=beside)
         rounds, reasons = choices(trials, fits, options, counts, n_init, features.own_rows)

@@ -28,14 +28,14 @@ INDUCE = [
     "--recipe paper --rounds 3 --select select.nbest --set patience=2 --set max-bin=31",
     "--recipe paper --rounds 4 --leaves linear --max-leaves 6 --set rule=all --set decide=score",
     "--recipe paper --rounds 3 --leaves affine --max-leaves 4 --set candidates=2 --set rule=all",
-    f"{OF_DEFAULT} --templates sparse --set sparse-l2=100 --set l2=2 --set shrinkage=0.5 --set resample-pairs=2",
-    f"{OF_DEFAULT} --level global --gain chrf --metric ter --set context=no --set alpha=0.5",
+    f"{OF_DEFAULT} --templates sparse --set sparse-l2=100 --set l2=2 --set shrinkage=0.5 --set resample-pairs=2 --set alpha=0.5",
+    f"{OF_DEFAULT} --level global --gain chrf --metric ter --set context=no",
     "--rounds 2 --set sampler=hm11 --pairs 10 --set threshold=0.02 --set distinct-pairs=yes --set tree-features=LM0,WordPenalty0 --quiet",
     f"{OF_DEFAULT} --set try-templates=no --set static-only=yes --json",
     f"{OF_DEFAULT} --for-decoder",
     f"{OF_DEFAULT} --init carrying.json --allow-edited",
     f"{OF_DEFAULT} more.nbest --allow-missing --force",
-    f"{OF_DEFAULT} --templates phrase_count,model1,lm,own --phrase-table table.xz --lm lm.arpa --bitext dev.src dev.ref --plugin own.py",
+    f"{OF_DEFAULT} --templates phrase_count,model1_bitext,lm,own --phrase-table table.xz --lm lm.arpa --bitext dev.src dev.ref --plugin own.py",
     f"{OF_DEFAULT} --templates deleted_clusters,inserted_clusters --set clusters-src=classes --set clusters-tgt=classes",
 ]
 REFUSED = {
@@ -63,7 +63,7 @@ TUNE = [
     f"--method adagrad {ADAPTIVE} --threads 2",
     "--method rampion --epochs 2 --set passes=2 --eta 0.001 --set pull=0.5 --set cost-scale=5 --quiet",
     f"--method arow {ADAPTIVE} --set variant=exact --set variance=2 --c 0.1 --set r=10 --json --force",
-    "--templates phrase_count,model1,lm,own --phrase-table table.xz --lm lm.arpa --bitext dev.src dev.ref --plugin own.py",
+    "--templates phrase_count,model1_bitext,lm,own --phrase-table table.xz --lm lm.arpa --bitext dev.src dev.ref --plugin own.py",
     "--templates deleted_clusters,inserted_clusters --set clusters-src=classes --set clusters-tgt=classes",
     *(f"--method {method} --init carrying.json --allow-edited" for method in ("pro", "mira", "rm", "adagrad")),
 ]
@@ -118,6 +118,8 @@ def both(folder, client, boostfeat, monkeypatch):
 
     def run(command: str, row: str, workers: int) -> None:
         words = f"{command} dev.nbest {row}".split()
+        for path in Path().glob("*here.json*"):
+            path.unlink()  # rows are independent: there is nothing to go on with
         code, _, err = boostfeat(*words, "-o", "here.json")
         assert code == 0, err
         cluster = CLUSTER.replace("ADDRESS", client.scheduler.address).split()
