@@ -138,7 +138,8 @@ def threads(bench: Bench) -> Iterator[str]:
         if costs:
             one, two, *more = costs
             of_four = "".join(f"{four.wall:.1f} s, {one.wall / four.wall:.2f}" for four in more)
-            yield f"| {name} | {one} | {two} | {one.wall / two.wall:.2f} | {GOALS.get(name, '')} | {of_four} |"
+            row = f"| {name} | {one} | {two} | {one.wall / two.wall:.2f} | {GOALS.get(name, '')} | {of_four} |"
+            yield row.rstrip("| ") + " |"  # empty cells may be left out
     times = bench.cost(COMMANDS[INDUCE]).cpu / bench.cost(COMMANDS[INDUCE_ONCE]).cpu
     yield f"\nBy CPU seconds, `induce` with all that it chooses takes {times:.2f} times one fit of its features and trees (goal: 2)."
 
